@@ -1,0 +1,52 @@
+# Everything here runs from a clean clone with Python 3.11+, Java 17+ and Maven, and installs only
+# into .venv and the user's cache folder.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Stamps of one environment: two installs at once would fight over it.
+.NOTPARALLEL:
+.PHONY: help demo test test-fast check bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-embedded ## play conversations on an in-process broker (ARGS=--keep, ARGS=--kafka)
+	$(BIN)/turnstream demo $(ARGS)
+
+test: $(VENV)/.installed-dev ## run every test, on a real Kafka
+	@$(BIN)/python -c 'from turnstream.demo.jars import fetch_kafka; fetch_kafka()'
+	$(BIN)/pytest $(ARGS)
+
+test-fast: $(VENV)/.installed-dev ## run the tests that need no Kafka
+	$(BIN)/pytest -m "not kafka" $(ARGS)
+
+check: $(VENV)/.installed-dev ## lint, formatting, types, import arrows
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.installed-bench ## measure throughput and latency on a real Kafka
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than Python 3.11: run make PYTHON=/path/to/a/newer/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# One stamp per extra, renewed when what it installs may have changed.
+$(VENV)/.installed-embedded: EXTRA := embedded
+$(VENV)/.installed-dev: EXTRA := dev
+$(VENV)/.installed-bench: EXTRA := dev,bench
+$(VENV)/.installed-embedded $(VENV)/.installed-dev $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml constraints.txt
+	$(INSTALL) -e '.[$(EXTRA)]'
+	@touch $@

@@ -1,0 +1,14 @@
+"""Loads, versions and lints the catalog: tools, rules, questions, agents."""
+
+from turnstream.catalog.load import CatalogError, LoadedCatalog, load_catalog
+from turnstream.catalog.schemas import argument_checks
+from turnstream.catalog.version import decision_version, presentation_version
+
+__all__ = [
+    "CatalogError",
+    "LoadedCatalog",
+    "argument_checks",
+    "decision_version",
+    "load_catalog",
+    "presentation_version",
+]

@@ -1,0 +1,1 @@
+"""Classifiers that label a finished exchange."""

@@ -1,0 +1,53 @@
+"""The deployment's configuration: ``turnstream.yaml`` with overrides from the environment.
+
+Every key can be set by an environment variable: ``TURNSTREAM_`` and the path, its parts joined by
+two underscores (``TURNSTREAM_KAFKA__BOOTSTRAP_SERVERS=broker:9092``). Lists and mappings are
+written as JSON there. Unknown keys are refused in both places. Secrets are given by reference only.
+Durations end in ``_seconds`` or ``_ms``. Relative paths are relative to the configuration file.
+"""
+
+from turnstream.config.loading import ConfigurationError, Settings, load_settings
+from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
+from turnstream.config.sections import (
+    LOGICAL_TOPICS,
+    CatalogRulesSettings,
+    ClassifierSettings,
+    ClassifySettings,
+    DeciderSettings,
+    DecideSettings,
+    EmbeddedClassifierSettings,
+    ExecuteSettings,
+    KafkaSettings,
+    MetricsSettings,
+    PythonSettings,
+    RegistrySettings,
+    ShadowSettings,
+    StreamOptions,
+    TopicSettings,
+    TurnsSettings,
+)
+
+__all__ = [
+    "LOGICAL_TOPICS",
+    "CatalogRulesSettings",
+    "ClassifierSettings",
+    "ClassifySettings",
+    "ConfigurationError",
+    "DecideSettings",
+    "DeciderSettings",
+    "EmbeddedClassifierSettings",
+    "ExecuteSettings",
+    "KafkaSettings",
+    "MetricsSettings",
+    "PythonSettings",
+    "RegistrySettings",
+    "SecretRef",
+    "SecretUnavailable",
+    "Settings",
+    "ShadowSettings",
+    "StreamOptions",
+    "TopicSettings",
+    "TurnsSettings",
+    "is_reference",
+    "load_settings",
+]

@@ -1,0 +1,1 @@
+"""The demo, and the local brokers it shares with the tests and the benchmarks."""

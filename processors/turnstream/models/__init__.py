@@ -1,0 +1,1 @@
+"""Decision and answer models, one file per provider."""

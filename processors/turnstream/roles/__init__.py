@@ -1,0 +1,1 @@
+"""The five processors: decide, execute, answer, classify, shadow."""

@@ -1,0 +1,45 @@
+"""Delivery on Kafka: ordered dispatch per key, transactional lanes, state, dead letters, timers.
+
+The stream knows nothing about decisions; a role gives it a `Handler` and a `StateFormat`.
+"""
+
+from turnstream.stream.handler import (
+    DeadLetter,
+    DeadLetterReason,
+    Handled,
+    Handler,
+    LaneContext,
+    Publication,
+    Record,
+    Rejected,
+    StateFormat,
+    StateTooNew,
+    StateUnreadable,
+    TimerDue,
+    UnknownSchema,
+)
+from turnstream.stream.observer import NullObserver, Observer
+from turnstream.stream.progress import Progress, ProgressFormat
+from turnstream.stream.settings import Security, StreamSettings
+
+__all__ = [
+    "DeadLetter",
+    "DeadLetterReason",
+    "Handled",
+    "Handler",
+    "LaneContext",
+    "NullObserver",
+    "Observer",
+    "Progress",
+    "ProgressFormat",
+    "Publication",
+    "Record",
+    "Rejected",
+    "Security",
+    "StateFormat",
+    "StateTooNew",
+    "StateUnreadable",
+    "StreamSettings",
+    "TimerDue",
+    "UnknownSchema",
+]

@@ -1,0 +1,17 @@
+"""Tool bindings, one file per protocol."""
+
+from turnstream.tools.binding import bind_tools
+from turnstream.tools.egress import Egress
+from turnstream.tools.errors import BindingError, ToolFailure
+from turnstream.tools.function import FunctionTool
+from turnstream.tools.http import HttpTool, http_client
+
+__all__ = [
+    "BindingError",
+    "Egress",
+    "FunctionTool",
+    "HttpTool",
+    "ToolFailure",
+    "bind_tools",
+    "http_client",
+]

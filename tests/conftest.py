@@ -1,0 +1,57 @@
+"""Fixtures that every folder shares: brokers, names of topics, and deterministic properties."""
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from turnstream.demo.embedded import EmbeddedBroker
+from turnstream.demo.kafka import KafkaBroker
+
+# The same examples on every run: a failure in CI is the failure seen here. No deadline and no
+# check of the generation's speed, because how busy the machine is says nothing about the code.
+settings.register_profile(
+    "turnstream",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("turnstream")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what uses a broker, so that `-m "not kafka"` never starts one by accident."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if "kafka_bootstrap" in names:
+            item.add_marker(pytest.mark.kafka)
+        if "embedded_bootstrap" in names:
+            item.add_marker(pytest.mark.embedded)
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> Iterator[str]:
+    """The address of the run's one real Kafka, or of the cluster the environment names."""
+    named = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if named:
+        yield named
+        return
+    with KafkaBroker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def embedded_bootstrap() -> Iterator[str]:
+    """The address of the run's one in-process broker."""
+    with EmbeddedBroker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def topic_prefix(request: pytest.FixtureRequest) -> str:
+    """A prefix for topics and groups that no other test and no other run has, ending in a dot."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40]
+    return f"{slug}-{uuid.uuid4().hex[:12]}."
