@@ -1,0 +1,155 @@
+"""`turnstream topics`: compare a cluster with the topic definitions, and bring it to them."""
+
+import asyncio
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from turnstream.stream.topics import Plan
+
+app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
+
+_FOUND = 1
+_COULD_NOT_RUN = 2
+
+_CONFIG = Path("turnstream.yaml")
+_COLOURS = {
+    "create": "green",
+    "configure": "yellow",
+    "replication": "yellow",
+    "partitions": "red",
+}
+
+
+class Output(StrEnum):
+    """How results are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="The configuration; by default turnstream.yaml, if any."),
+]
+PartitionsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--partitions", min=1, help="Partitions of the conversations' topics; else configured."
+    ),
+]
+ReplicationOption = Annotated[
+    int | None,
+    typer.Option("--replication", min=1, help="Replicas of every topic; else configured."),
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Write text or JSON.")]
+
+
+@app.command("plan")
+def plan_command(
+    config: ConfigOption = None,
+    partitions: PartitionsOption = None,
+    replication: ReplicationOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show what apply would do; change nothing.
+
+    Ends with 0, or with 1 when a topic has another partition count, which apply cannot mend, or
+    with 2 when the cluster cannot be asked.
+    """
+    _run(config, partitions, replication, output, change=False)
+
+
+@app.command("apply")
+def apply_command(
+    config: ConfigOption = None,
+    partitions: PartitionsOption = None,
+    replication: ReplicationOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Create missing topics and alter settings that differ; never delete, never repartition.
+
+    Ends with 0, or with 1 when a topic has another partition count, or with 2 when the cluster
+    refuses.
+    """
+    _run(config, partitions, replication, output, change=True)
+
+
+def _run(
+    config: Path | None,
+    partitions: int | None,
+    replication: int | None,
+    output: Output,
+    *,
+    change: bool,
+) -> None:
+    from turnstream.config import ConfigurationError, SecretUnavailable, load_settings
+    from turnstream.resources import MissingContracts
+    from turnstream.stream.topics import TopicsRefused, apply, plan
+
+    path = config or (_CONFIG if _CONFIG.exists() else None)
+    do = apply if change else plan
+    try:
+        settings = load_settings(path)
+        found = asyncio.run(do(settings, partitions=partitions, replication_factor=replication))
+    except (
+        ConfigurationError,
+        SecretUnavailable,
+        MissingContracts,
+        TopicsRefused,
+        OSError,
+    ) as error:
+        _stop(error)
+    if output is Output.JSON:
+        _write_json(found, applied=change)
+    else:
+        _write_text(found, applied=change)
+    if found.blocked:
+        raise typer.Exit(_FOUND)
+
+
+def _write_json(found: "Plan", *, applied: bool) -> None:
+    import orjson
+
+    changes = [
+        {
+            "topic": change.topic,
+            "kind": change.kind,
+            "detail": change.detail,
+            "applied": applied and change.applicable,
+        }
+        for change in found.changes
+    ]
+    typer.echo(orjson.dumps({"topics": found.topics, "changes": changes}).decode())
+
+
+def _write_text(found: "Plan", *, applied: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    if not found.changes:
+        console.print(f"{found.topics} topics, all as they should be.")
+        return
+    table = Table("topic", "change", "detail", "done" if applied else "apply will")
+    for change in found.changes:
+        colour = _COLOURS[change.kind]
+        done = "yes" if change.applicable else "no"
+        table.add_row(
+            escape(change.topic), f"[{colour}]{change.kind}[/]", escape(change.detail), done
+        )
+    console.print(table)
+    if found.blocked:
+        console.print(
+            "A partition count is never changed, since keys would move. Set `partitions` to what "
+            "the topics have, or start anew under another `topics.prefix`."
+        )
+
+
+def _stop(error: Exception) -> NoReturn:
+    typer.echo(f"turnstream topics: {error}", err=True)
+    raise typer.Exit(_COULD_NOT_RUN) from error
