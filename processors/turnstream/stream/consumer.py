@@ -1,0 +1,246 @@
+"""Faust's consumer, changed where it stands between the broker and the lanes.
+
+Faust keeps group membership, co-partitioned assignment and the worker's life cycle. Records of
+the sources never enter a Faust stream, offsets are never committed by Faust, and its table
+recovery is replaced by the lanes' own. Everything overridden or relied on here is listed in
+`turnstream.stream.pins` and checked by a test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import aiokafka
+from aiokafka.structs import TopicPartition
+from faust.tables.manager import TableManager
+from faust.tables.recovery import Recovery
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from mode import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mode.types import ServiceT
+
+    from turnstream.stream.app import StreamApp
+    from turnstream.stream.handler import Record
+    from turnstream.stream.ownership import Ownership
+    from turnstream.stream.settings import StreamSettings
+
+_POLL_SECONDS: Final = 0.2
+"""Longest wait of one fetch: how late a partition with room again, or an observation of end
+offsets, is when nothing else arrives."""
+
+
+class LaneConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's consumer thread, with the consumer this stream needs."""
+
+    app: StreamApp
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
+        """Create the consumer; Faust would read uncommitted records."""
+        settings: StreamSettings = self.app.stream_settings
+        self._assignor = self.app.assignor
+        return aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=settings.bootstrap_servers,
+            client_id=f"{settings.client_id}-{settings.group}",
+            group_id=settings.group,
+            group_instance_id=settings.instance_id,
+            partition_assignment_strategy=[self._assignor],
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            # Every partition is sought explicitly; only an offset the broker no longer has gets
+            # here, and then what is left is read.
+            auto_offset_reset="earliest",
+            max_poll_records=settings.max_poll_records,
+            max_poll_interval_ms=_NO_POLL_LIMIT_MS,
+            max_partition_fetch_bytes=2 * settings.max_record_bytes,
+            fetch_max_wait_ms=settings.fetch_max_wait_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            check_crcs=settings.check_crcs,
+            **settings.security.client_options(),
+        )
+
+    # `Positions`: each runs on the consumer's own thread and loop.
+
+    async def committed(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the group's committed offsets; `None` where nothing was committed."""
+        found: Mapping[TopicPartition, int | None] = await self.call_thread(self._committed, tps)
+        return found
+
+    async def _committed(
+        self, tps: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, int | None]:
+        consumer = self._ensure_consumer()
+        return {tp: await consumer.committed(tp) for tp in tps}
+
+    async def beginnings(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the first offsets."""
+        consumer = self._ensure_consumer()
+        found: Mapping[TopicPartition, int] = await self.call_thread(
+            consumer.beginning_offsets, list(tps)
+        )
+        return found
+
+    async def ends(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the end offsets of committed records."""
+        consumer = self._ensure_consumer()
+        found: Mapping[TopicPartition, int] = await self.call_thread(
+            consumer.end_offsets, list(tps)
+        )
+        return found
+
+    async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:  # type: ignore[override]
+        """Set the read positions; stop reading the changelog, which Faust subscribes to as well."""
+        await self.call_thread(self._seek, offsets)
+
+    async def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        consumer = self._ensure_consumer()
+        consumer.pause(*(tp for tp in consumer.assignment() if tp not in offsets))
+        for tp, offset in offsets.items():
+            consumer.seek(tp, offset)
+
+    async def positions(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return how far the consumer has read; call it between two fetches only."""
+        found: Mapping[TopicPartition, int] = await self.call_thread(self._positions, tps)
+        return found
+
+    async def _positions(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        consumer = self._ensure_consumer()
+        return {tp: await consumer.position(tp) for tp in tps}
+
+
+_NO_POLL_LIMIT_MS: Final = 86_400_000
+"""A worker without partitions does not poll; with Kafka's default it would leave the group after
+five minutes and never come back."""
+
+
+class LaneConsumer(driver.Consumer):
+    """Faust's consumer, handing fetched batches to the dispatcher."""
+
+    app: StreamApp
+    _thread: LaneConsumerThread
+
+    def _new_consumer_thread(self) -> LaneConsumerThread:
+        return LaneConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    @property
+    def positions(self) -> LaneConsumerThread:
+        """The consumer, as `Ownership` uses it."""
+        return self._thread
+
+    async def _drain_messages(self, fetcher: ServiceT) -> None:
+        """Fetch from the partitions that have room and deliver, until the fetcher stops."""
+        ownership: Ownership[Any] = self.app.ownership
+        dispatcher = ownership.dispatcher
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                if not self.flow_active:
+                    await self.wait(self.can_resume_flow.wait())
+                    continue
+                if ownership.observe_ends:
+                    ownership.observe_ends = False
+                    await self._observe_ends(ownership)
+                fetchable = dispatcher.fetchable()
+                if not fetchable:
+                    # aiokafka takes an empty set for all partitions.
+                    await dispatcher.wait_fetchable(_POLL_SECONDS)
+                    continue
+                epoch = ownership.epoch
+                fetched: Mapping[TopicPartition, Sequence[Record]] = await self._getmany(
+                    set(fetchable), timeout=_POLL_SECONDS
+                )
+                if fetched and epoch == ownership.epoch:
+                    dispatcher.deliver(fetched)
+                    await asyncio.sleep(0)
+        except self.consumer_stopped_errors:
+            if not self.app.should_stop:
+                raise
+        except asyncio.CancelledError:
+            if not self.app.should_stop:
+                raise
+
+    async def _observe_ends(self, ownership: Ownership[Any]) -> None:
+        """Read end offsets, then positions; no fetched record is under way in between."""
+        sources = {source.tp: source for source in ownership.dispatcher.sources}
+        if not sources:
+            return
+        at = self.app.role.now_ms()
+        epoch = ownership.epoch
+        ends = await self._thread.ends(list(sources))
+        positions = await self._thread.positions(list(sources))
+        if epoch == ownership.epoch:
+            for tp, source in sources.items():
+                source.observe_end(ends[tp], position=positions[tp], at=at)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Give the lanes up before Faust forgets the assignment."""
+        self.stop_flow()
+        await self.app.ownership.release()
+        await super().on_partitions_revoked(revoked)
+
+    async def commit(self, *_args: Any, **_kwargs: Any) -> bool:
+        """Do nothing: offsets travel in the lanes' transactions."""
+        return True
+
+    async def perform_seek(self) -> None:
+        """Do nothing: `Ownership` seeks, once, between restoring and opening the intake."""
+
+    @Service.task
+    async def _commit_handler(self) -> None:
+        """Do nothing: there is nothing to commit here."""
+
+    @Service.task
+    async def _commit_livelock_detector(self) -> None:
+        """Do nothing: it looks for Faust's own commits and would report their absence."""
+
+
+class LaneTransport(driver.Transport):
+    """Faust's transport, with our consumer."""
+
+    Consumer = LaneConsumer
+
+
+class LaneRecovery(Recovery):
+    """Takes over the partitions where Faust would restore its tables."""
+
+    app: StreamApp
+
+    @Service.task
+    async def _restart_recovery(self) -> None:
+        """After each rebalance: take over the lanes, then let records flow."""
+        while not self.should_stop:
+            if await self.wait_for_stopped(self.signal_recovery_start.wait()):
+                self.signal_recovery_start.clear()
+                return
+            self.signal_recovery_start.clear()
+            if not await self.app.take_over(self._generation_id):
+                continue
+            self._set_recovery_ended()
+            self.completed.set()
+
+    @Service.task
+    async def _slurp_changelogs(self) -> None:
+        """Do nothing: changelog partitions are never fetched through Faust."""
+
+    @Service.task
+    async def _publish_stats(self) -> None:
+        """Do nothing: the observer reports restores."""
+
+
+class LaneTables(TableManager):
+    """Faust's table manager, with our recovery."""
+
+    app: StreamApp
+
+    @property
+    def recovery(self) -> LaneRecovery:
+        """The recovery service."""
+        if self._recovery is None:
+            self._recovery = LaneRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
+        return cast("LaneRecovery", self._recovery)

@@ -1,0 +1,230 @@
+"""What a role gives to the stream, and what it gets from it.
+
+A role is a `Handler` and a `StateFormat`. The stream delivers each record of the role's source
+topics to the handler, one at a time per key, together with the key's state, and commits what the
+handler returns - the new state, the records to publish, the source offset - in one transaction.
+The stream knows nothing of what the records mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping, Sequence
+
+    from aiokafka.structs import ConsumerRecord
+
+Record: TypeAlias = "ConsumerRecord[bytes, bytes]"
+"""A fetched source record; key and value may be `None`."""
+
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+
+DeadLetterReason = Literal[
+    "missing_key",
+    "missing_value",
+    "oversized",
+    "malformed",
+    "invalid",
+    "wrong_partition",
+    "content_mismatch",
+    "unsupported",
+    "expired",
+    "flood",
+    "state_too_large",
+    "handler_failed",
+]
+"""Why a record was dead-lettered: a closed list, because it becomes a metric label.
+
+`malformed` could not be decoded; `invalid` was decoded and breaks a rule; `content_mismatch`
+repeats an id with another content; `handler_failed` used up its attempts.
+"""
+
+S = TypeVar("S")
+E = TypeVar("E")
+S_co = TypeVar("S_co", covariant=True)
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A record to publish in the lane's transaction, on the lane's partition number."""
+
+    topic: str
+    """Physical topic name."""
+    key: bytes
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Asks the stream to copy the source record, bytes untouched, to `<topic>.dlq`."""
+
+    reason: DeadLetterReason
+    detail: str = ""
+    """One line for the operator; goes to a header. Never a customer's text, never a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled(Generic[S_co]):
+    """What an input led to; committed as a whole with the offset of its record."""
+
+    state: S_co | None
+    """The key's new state, its watermark moved to the record's offset; `None` keeps no record.
+
+    With `None` nothing remembers the input until the committed offsets pass it: after a crash it
+    may be handled again. Publish only together with a state that carries the watermark.
+    """
+    publications: Sequence[Publication] = ()
+    dead_letter: DeadLetter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDue:
+    """A timer that a state holds."""
+
+    timer_id: str
+    """Unique among the timers of one key."""
+    kind: str
+    due_at: int
+    """Milliseconds since the epoch, UTC."""
+
+
+class Rejected(Exception):
+    """The record can never be handled: it is dead-lettered and the partition goes on."""
+
+    def __init__(self, reason: DeadLetterReason, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason: DeadLetterReason = reason
+        self.detail = detail
+
+
+class UnknownSchema(Exception):
+    """The record's schema is not known yet: its partition waits until it is, never dead-lettered.
+
+    Publish the writer's schema, or deploy a version that packages it.
+    """
+
+    def __init__(self, fingerprint: str) -> None:
+        super().__init__(f"unknown schema {fingerprint}")
+        self.fingerprint = fingerprint
+
+
+class StateTooNew(Exception):
+    """A state record was written by a newer version: the key is parked until that version runs."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"state record version {version} is newer than this program")
+        self.version = version
+
+
+class StateUnreadable(Exception):
+    """A state record is not readable at all: the start is refused.
+
+    Restore the changelog topic from a copy, or start a new group with a new changelog.
+    """
+
+
+class LaneContext(Protocol[S_contra]):
+    """What a handler may use of its lane while it runs."""
+
+    @property
+    def partition(self) -> int:
+        """The lane's partition number, the same in every source topic."""
+        ...
+
+    async def commit(
+        self, key: bytes, state: S_contra, publications: Sequence[Publication] = ()
+    ) -> None:
+        """Commit an intermediate state of the handler's own key; no offset moves.
+
+        Returns when the transaction is committed. `key` must be the key being handled.
+        """
+        ...
+
+
+class Handler(Protocol[S, E]):
+    """The work of a role.
+
+    `admit`, `flood`, `abandon` and `timer` do no I/O. Everything but `admit` is called for one
+    record of a key at a time.
+    """
+
+    def admit(self, record: Record) -> tuple[bytes, E]:
+        """Decode a record: its state key and the event.
+
+        Raises:
+            Rejected: The record can never be handled (no key, no value, too large, malformed).
+            UnknownSchema: Its schema must be looked up first.
+        """
+        ...
+
+    def handle(
+        self, record: Record, event: E, state: S | None, lane: LaneContext[S]
+    ) -> Handled[S] | Awaitable[Handled[S]]:
+        """Handle one event on the key's state.
+
+        Return `Handled` at once when no I/O is needed: then no task is made. Otherwise return an
+        awaitable; it runs as the one task of its key, in one of the slots.
+        An exception is retried with the same state; see `abandon`.
+        """
+        ...
+
+    def flood(self, record: Record, event: E, state: S | None) -> Handled[S]:
+        """Handle an event of a key that has more queued than `max_queued_per_key`.
+
+        Called in order, in place of `handle`, for everything queued at that time.
+        """
+        ...
+
+    def abandon(
+        self, record: Record, event: E, state: S | None, *, attempts: int, error: BaseException
+    ) -> Handled[S]:
+        """Give the outcome of an event whose attempts are used up; the stream dead-letters it."""
+        ...
+
+    async def resolve_schema(self, fingerprint: str) -> bool:
+        """Look up a schema that `admit` did not know; true: `admit` is tried again at once."""
+        ...
+
+    def timer(self, key: bytes, timer: TimerDue) -> Publication:
+        """Give the record to publish when a timer in the key's state is due."""
+        ...
+
+
+class StateFormat(Protocol[S]):
+    """How a role's state is stored, and what the stream must know of it."""
+
+    def load(self, value: bytes) -> S:
+        """Read a state record.
+
+        Raises:
+            StateTooNew: Written by a newer version.
+            StateUnreadable: Not a state record.
+        """
+        ...
+
+    def dump(self, state: S) -> bytes:
+        """Write a state record."""
+        ...
+
+    def watermark(self, state: S, topic: str) -> int:
+        """Return the highest offset of that source topic already handled; -1 if none."""
+        ...
+
+    def watermarks(self, state: S) -> Mapping[str, int]:
+        """Return all watermarks: source topic to offset."""
+        ...
+
+    def closed(self, state: S) -> bool:
+        """Tell whether only the watermarks matter any more.
+
+        The record of a closed state is removed as soon as committed offsets have passed them.
+        """
+        ...
+
+    def timers(self, state: S) -> Sequence[TimerDue]:
+        """Return the timers that the state holds."""
+        ...

@@ -1,0 +1,167 @@
+"""Bringing one record to its end: called, called again, given up - never left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from turnstream.stream.handler import Handled
+from turnstream.stream.lane import UnusableOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from turnstream.stream.lane import Lane
+    from turnstream.stream.role import Role
+    from turnstream.stream.source import Entry
+
+S = TypeVar("S")
+
+logger = logging.getLogger(__name__)
+
+
+class Handling(Generic[S]):
+    """Calls the handler for an entry until it is finished."""
+
+    def __init__(self, role: Role[S]) -> None:
+        self._role = role
+        self._settings = role.settings
+        self._handler = role.handler
+        self._format = role.state_format
+        self.closing = asyncio.Event()
+        """Set when the intake closes: waits between attempts end, nothing is tried again."""
+
+    def attempt(
+        self, lane: Lane[S], entry: Entry[S], *, attempts: int = 1
+    ) -> Awaitable[Handled[S]] | Exception | None:
+        """Call the handler; return `None` if the entry is finished, else what must follow."""
+        state = lane.states.store.get(entry.key)
+        source, record = entry.source, entry.record
+        if state is not None and self._format.watermark(state, source.topic) >= entry.offset:
+            lane.skip(entry)
+            self._role.observer.skipped(source.topic)
+            return None
+        try:
+            if lane.flooded and entry.key in lane.flooded:
+                outcome: Handled[S] | Awaitable[Handled[S]] = self._handler.flood(
+                    record, entry.event, state
+                )
+            else:
+                outcome = self._handler.handle(record, entry.event, state, lane)
+            if isinstance(outcome, Handled):
+                lane.finish(entry, outcome, attempts=attempts)
+                return None
+        except Exception as error:  # noqa: BLE001 - the handler's: retried, then dead-lettered
+            return error
+        return outcome
+
+    async def settle(
+        self, lane: Lane[S], entry: Entry[S], pending: Awaitable[Handled[S]] | Exception
+    ) -> bool:
+        """Bring an entry to its end, whatever the handler does; false if the lane closes first."""
+        attempts = 1
+        while True:
+            error = await self._finish(lane, entry, pending, attempts=attempts)
+            if error is None:
+                return True
+            if attempts >= self._settings.attempts:
+                self._abandon(lane, entry, attempts=attempts, error=error)
+                return True
+            self._role.observer.retried(entry.source.topic)
+            logger.warning(
+                "handler failed at %s offset %s, attempt %s of %s: %s",
+                entry.source.tp,
+                entry.offset,
+                attempts,
+                self._settings.attempts,
+                describe(error),
+            )
+            if not await self._back_off(attempts):
+                return False
+            attempts += 1
+            following = self.attempt(lane, entry, attempts=attempts)
+            if following is None:
+                return True
+            pending = following
+
+    async def _finish(
+        self,
+        lane: Lane[S],
+        entry: Entry[S],
+        pending: Awaitable[Handled[S]] | Exception,
+        *,
+        attempts: int,
+    ) -> Exception | None:
+        """Wait for a handler and take its outcome; return its failure instead of raising it."""
+        if isinstance(pending, Exception):
+            return pending
+        try:
+            lane.finish(entry, await pending, attempts=attempts)
+        except asyncio.CancelledError as cancelled:
+            if self.closing.is_set() or _is_cancelled():
+                raise
+            # The handler let a cancellation of its own escape.
+            return RuntimeError(repr(cancelled))
+        except Exception as error:  # noqa: BLE001 - the handler's
+            return error
+        return None
+
+    async def _back_off(self, attempts: int) -> bool:
+        """Wait before the next attempt; false if the intake closes meanwhile."""
+        wait = min(
+            self._settings.retry_backoff_ms * 2 ** (attempts - 1),
+            self._settings.retry_backoff_max_ms,
+        )
+        try:
+            async with asyncio.timeout(wait / 1000):
+                await self.closing.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _abandon(self, lane: Lane[S], entry: Entry[S], *, attempts: int, error: Exception) -> None:
+        """Give an input up: the handler's last word on it, and a dead letter in any case."""
+        detail = describe(error)
+        logger.error(
+            "record dead-lettered at %s offset %s after %s attempts: %s",
+            entry.source.tp,
+            entry.offset,
+            attempts,
+            detail,
+        )
+        try:
+            handled = self._handler.abandon(
+                entry.record,
+                entry.event,
+                lane.states.store.get(entry.key),
+                attempts=attempts,
+                error=error,
+            )
+            lane.finish(entry, handled, attempts=attempts, failure=detail)
+        except Exception as second:  # noqa: BLE001 - the handler's
+            # No state can take the watermark; the committed prefix covers the record instead.
+            logger.error(  # noqa: TRY400 - a traceback may quote the record
+                "abandon failed at %s offset %s: %s",
+                entry.source.tp,
+                entry.offset,
+                describe(second),
+            )
+            reason = error.reason if isinstance(error, UnusableOutcome) else "handler_failed"
+            lane.reject(entry, reason=reason, detail=detail, attempts=attempts)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def describe(error: BaseException) -> str:
+    """Name an error for a header or a log line, without text that may be a customer's."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}:{frame.tb_lineno}"
+    if isinstance(error, UnusableOutcome):
+        return f"{error}"
+    return f"{type(error).__name__}{place}"

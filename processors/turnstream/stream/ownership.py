@@ -1,0 +1,242 @@
+"""Taking over partitions and giving them up: the order of steps that keeps every promise."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from aiokafka.structs import TopicPartition
+
+from turnstream.stream.dispatch import Dispatcher
+from turnstream.stream.lane import Lane
+from turnstream.stream.restore import restore
+from turnstream.stream.role import LaneFailed, StartRefused
+from turnstream.stream.source import Source
+from turnstream.stream.transaction import lane_producer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from turnstream.stream.deadletter import DeadLetterTopic
+    from turnstream.stream.restore import RestoredState
+    from turnstream.stream.role import Role
+    from turnstream.stream.settings import StreamSettings
+    from turnstream.stream.transaction import TransactionalProducer
+
+    Restore = Callable[..., Awaitable[Mapping[int, RestoredState]]]
+
+S = TypeVar("S")
+
+logger = logging.getLogger(__name__)
+
+_TICK_SECONDS: Final = 0.1
+"""Time between two looks at the timers: how late a timer may be."""
+
+_OBSERVE_TICKS: Final = 5
+"""Ticks between two readings of end offsets while a timer waits for a backlog."""
+
+_CLOSE_SECONDS: Final = 5.0
+"""Time to disconnect the producers: a broker that is gone must not hold up the rebalance."""
+
+
+class Positions(Protocol):
+    """The consumer, as far as taking over partitions needs it."""
+
+    async def committed(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the group's committed offsets; `None` where nothing was committed."""
+        ...
+
+    async def beginnings(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the first offsets."""
+        ...
+
+    async def ends(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the end offsets of committed records."""
+        ...
+
+    async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the read positions."""
+        ...
+
+
+class Ownership(Generic[S]):
+    """The lanes that this process owns."""
+
+    def __init__(
+        self,
+        role: Role[S],
+        *,
+        producer: Callable[..., TransactionalProducer] = lane_producer,
+        restore: Restore = restore,
+    ) -> None:
+        self._role = role
+        self._settings: StreamSettings = role.settings
+        self._new_producer = producer
+        self._restore = restore
+        self.dispatcher: Dispatcher[S] = Dispatcher(role)
+        self.dead_letter_topics: Mapping[str, DeadLetterTopic] = {}
+        """Source topic to its dead-letter topic; set by the start checks."""
+        self.observe_ends = False
+        """Timers wait for the end offsets: the consumer reads them between two fetches."""
+        self.epoch = 0
+        """Counts releases: what was fetched in an older epoch must not be delivered."""
+        self._lanes: dict[int, Lane[S]] = {}
+        self._acquiring: asyncio.Task[None] | None = None
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def acquire(self, partitions: Iterable[int], *, positions: Positions) -> bool:
+        """Take over partitions: all assigned ones, none owned before.
+
+        Returns:
+            False if they were revoked again meanwhile.
+
+        Raises:
+            StartRefused: State and topics do not belong together.
+        """
+        epoch = self.epoch
+        task = self._acquiring = asyncio.create_task(
+            self._acquire(sorted(partitions), positions=positions)
+        )
+        await asyncio.wait({task})
+        if self._acquiring is task:
+            self._acquiring = None
+        if task.cancelled():
+            return False
+        task.result()
+        return epoch == self.epoch
+
+    async def _acquire(self, partitions: Sequence[int], *, positions: Positions) -> None:
+        if not partitions:
+            self._role.observer.lanes(0)
+            return
+        # 1. Fence: open the lanes. The former owner can commit nothing from here on, and what it
+        #    had open is ended, so what is committed now is all there will be.
+        lanes = self._lanes = {partition: self._new_lane(partition) for partition in partitions}
+        await asyncio.gather(*(lane.fence() for lane in lanes.values()))
+        # 2. Restore the committed state.
+        tps = [
+            TopicPartition(topic, partition)
+            for partition in partitions
+            for topic in self._settings.sources
+        ]
+        states = await self._restore(partitions, settings=self._settings)
+        ends = await positions.ends(tps)
+        for partition, lane in lanes.items():
+            state = states[partition]
+            lane.load(
+                state.records,
+                ends={tp.topic: end for tp, end in ends.items() if tp.partition == partition},
+            )
+            self._role.observer.restored(partition, state.read, len(state.records), state.seconds)
+            await asyncio.sleep(0)
+        # 3. Read the committed offsets. Every partition of a group that ever started has one; a
+        #    topic added later starts at its beginning.
+        committed = await positions.committed(tps)
+        beginnings = await positions.beginnings(tps)
+        starts = {
+            tp: _start(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
+            for tp in tps
+        }
+        # 4. Seek every source partition, offset 0 and never-committed ones included.
+        await positions.seek(starts)
+        # 5. Open the intake.
+        for partition, lane in lanes.items():
+            lane.start(
+                {
+                    topic: Source(
+                        topic,
+                        partition=partition,
+                        priority=topic in self._settings.priority,
+                        start=starts[TopicPartition(topic, partition)],
+                    )
+                    for topic in self._settings.sources
+                }
+            )
+        self.dispatcher.open(lanes)
+        self._ticker = asyncio.create_task(self._tick(), name="timers")
+        self._role.observer.lanes(len(lanes))
+        logger.info("lanes open: %s", ", ".join(map(str, partitions)))
+
+    def _new_lane(self, partition: int) -> Lane[S]:
+        return Lane(
+            partition,
+            role=self._role,
+            producer=self._new_producer(partition, settings=self._settings),
+            dead_letter_topics=self.dead_letter_topics,
+            progressed=self.dispatcher.resume,
+        )
+
+    async def release(self) -> None:
+        """Give up all partitions: on revoke and on stop.
+
+        One deadline covers the handlers; the last commit has the time of a transaction beyond it.
+        """
+        self.epoch += 1
+        if self._acquiring is not None:
+            self._acquiring.cancel()
+            await asyncio.wait({self._acquiring})
+        if not self._lanes:
+            return
+        began = time.monotonic()
+        # 1. Close the intake.
+        self.dispatcher.close_intake()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+        self.observe_ends = False
+        # 2. Wait for running handlers within the grace.
+        late = await self.dispatcher.wait_running(self._settings.grace_seconds)
+        # 3. The last commit.
+        lanes = tuple(self._lanes.values())
+        try:
+            async with asyncio.timeout(self._settings.transaction_timeout_ms / 1000):
+                await asyncio.gather(*(lane.drain() for lane in lanes))
+        except TimeoutError:
+            self._role.fail(LaneFailed("the last commit before giving up partitions timed out"))
+        # 4. Close the producers.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.gather(*(lane.close() for lane in lanes))
+        # 5. Drop the state, forget the lanes.
+        self._lanes = {}
+        self.dispatcher.forget()
+        self._role.observer.lanes(0)
+        logger.info("lanes closed: %s handlers cancelled, %.2f s", late, time.monotonic() - began)
+
+    async def _tick(self) -> None:
+        """Fire due timers; ask for end offsets while one waits for a backlog."""
+        ticks = 0
+        try:
+            while True:
+                await asyncio.sleep(_TICK_SECONDS)
+                ticks += 1
+                now = self._role.now_ms()
+                waiting = [lane.fire_timers(now) for lane in self._lanes.values()]
+                if any(waiting) and ticks % _OBSERVE_TICKS == 0:
+                    self.observe_ends = True
+        except Exception as error:  # noqa: BLE001 - timers must not stop unnoticed
+            self._role.fail(error)
+
+
+def _start(tp: TopicPartition, *, committed: int | None, beginning: int, end: int) -> int:
+    """Return the offset to read from."""
+    if committed is None:
+        return beginning
+    if committed > end:
+        message = (
+            f"the topic was recreated: {tp.topic!r} partition {tp.partition} ends at {end}, but "
+            f"the group has committed {committed}; start a new group, or bring the topic back"
+        )
+        raise StartRefused(message)
+    if committed < beginning:
+        logger.error(
+            "records %s to %s of %s were deleted before they were handled: its retention is "
+            "shorter than the group was away",
+            committed,
+            beginning - 1,
+            tp,
+        )
+    return max(committed, beginning)

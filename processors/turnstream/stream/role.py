@@ -1,0 +1,84 @@
+"""What all parts of one running role share."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from turnstream.stream.handler import Handler, StateFormat
+    from turnstream.stream.observer import Observer
+    from turnstream.stream.settings import StreamSettings
+
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+
+logger = logging.getLogger(__name__)
+
+EXIT_FAILED: Final = 3
+"""Exit status when the delivery machinery failed: restart the process, committed state is kept."""
+
+EXIT_REFUSED: Final = 4
+"""Exit status when the start was refused: the message says what to change first."""
+
+
+class StartRefused(Exception):
+    """The stream must not start on these topics, offsets or state; the message says what to do."""
+
+
+class LaneFailed(Exception):
+    """A lane could not commit: fenced by a new owner, or the broker refused. The process ends."""
+
+
+def now_ms() -> int:
+    """Return the wall clock, milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def end_process(error: BaseException) -> NoReturn:
+    """End the process at once: what is not committed must not be acted on any more.
+
+    No cleanup runs, on purpose: a fenced or half-failed worker that goes on stopping could still
+    send. The log line is the record of it.
+    """
+    if isinstance(error, StartRefused):
+        logger.critical("start refused: %s", error)
+    else:
+        logger.critical("the process ends: %s", error, exc_info=error)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_REFUSED if isinstance(error, StartRefused) else EXIT_FAILED)
+
+
+class Owned(Protocol[S_contra]):
+    """Something that a role keeps per owned partition; called from the event loop."""
+
+    def note(self, partition: int, key: bytes, state: S_contra | None) -> None:
+        """Take over the state of a key, as it was restored."""
+        ...
+
+    def forget(self, partition: int) -> None:
+        """The partition is given up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Role(Generic[S]):
+    """A role's parts, and the two things tests replace: the clock and the end of the process."""
+
+    settings: StreamSettings
+    handler: Handler[S, Any]
+    state_format: StateFormat[S]
+    observer: Observer
+    now_ms: Callable[[], int] = now_ms
+    owned: Owned[S] | None = None
+    """Follows the states of the partitions owned, where the role keeps count of something there."""
+    fail: Callable[[BaseException], None] = end_process
+    """Ends the process; where it returns, as in tests, nothing more is done."""

@@ -1,0 +1,136 @@
+"""One source topic partition of a lane: what was taken from it, in order, and what is finished."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from aiokafka.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+
+    from turnstream.stream.deadletter import DeadRecord
+    from turnstream.stream.handler import Publication, Record
+
+S = TypeVar("S")
+
+
+class Work(Generic[S]):
+    """What goes into a transaction: of itself, an intermediate state or a timer's record."""
+
+    __slots__ = ("dead_record", "key", "publications", "state", "stateful", "value", "waiter")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.stateful = False
+        """Whether `state` is to be committed: a skipped or rejected record changes none."""
+        self.state: S | None = None
+        self.value: bytes | None = None
+        """The encoded state; `None` for a closed one, which is encoded only if it is written."""
+        self.publications: Sequence[Publication] = ()
+        self.dead_record: DeadRecord | None = None
+        self.waiter: asyncio.Future[None] | None = None
+
+
+class Entry(Work[S]):
+    """One record on its way: taken, handled, committed."""
+
+    __slots__ = ("done", "event", "offset", "record", "source", "timestamp")
+
+    def __init__(self, record: Record, *, source: Source[S], key: bytes, event: object) -> None:
+        super().__init__(key)
+        self.record = record
+        self.source = source
+        self.event: Any = event
+        self.offset = record.offset
+        self.timestamp = record.timestamp
+        self.done = False
+
+    def release(self) -> None:
+        """Let go of the record and the event: an entry that waits for an older one costs little."""
+        del self.record
+        del self.event
+
+
+class Source(Generic[S]):
+    """One source topic partition of a lane.
+
+    The backlog holds fetched records not yet taken; `order` the taken ones from the first
+    unfinished on. The committed offset is only ever the end of the finished prefix of `order`.
+    """
+
+    __slots__ = (
+        "backlog",
+        "cursor",
+        "handled_through",
+        "held",
+        "mark",
+        "order",
+        "partition",
+        "paused",
+        "position",
+        "prefix",
+        "priority",
+        "queued",
+        "scheduled",
+        "topic",
+        "tp",
+    )
+
+    def __init__(self, topic: str, *, partition: int, priority: bool, start: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.tp = TopicPartition(topic, partition)
+        self.priority = priority
+        self.cursor = start
+        """Offset of the next record to take."""
+        self.prefix = start
+        """Every record below this offset is finished and in a transaction."""
+        self.position = start
+        """How far the consumer has read; counts control markers, which are never records."""
+        self.order: deque[Entry[S]] = deque()
+        self.backlog: deque[Record] = deque()
+        self.queued = 0
+        """Records taken and not started."""
+        self.scheduled = False
+        self.held = False
+        self.paused = False
+        self.mark: tuple[int, int] | None = None
+        """An end offset of the partition and the time (ms) before it was read."""
+        self.handled_through = 0
+        """Everything that was in the partition at this time (ms) has been handled."""
+
+    def advance(self) -> bool:
+        """Move the prefix over finished entries; tell whether it moved."""
+        order = self.order
+        entry = None
+        while order and order[0].done:
+            entry = order.popleft()
+        if entry is None:
+            return False
+        self.prefix = entry.offset + 1
+        self.handled_through = max(self.handled_through, entry.timestamp)
+        return True
+
+    def observe_end(self, end: int, *, position: int, at: int) -> None:
+        """Take note of the end offset, read at `at` (ms) or later, and of the read position."""
+        self.position = max(self.position, position)
+        if self.mark is None:
+            self.mark = (end, at)
+
+    def settle_mark(self) -> None:
+        """Raise `handled_through` once everything below the mark has been handled."""
+        if self.mark is None:
+            return
+        end, at = self.mark
+        if self.order:
+            first_unfinished = self.order[0].offset
+        elif self.backlog:
+            first_unfinished = self.backlog[0].offset
+        else:
+            first_unfinished = max(self.position, self.prefix)
+        if first_unfinished >= end:
+            self.handled_through = max(self.handled_through, at)
+            self.mark = None

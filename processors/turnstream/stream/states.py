@@ -1,0 +1,151 @@
+"""The states of a lane's keys: stored, indexed by their timers, removed once closed and passed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from turnstream.stream.closing import ClosedKeys
+from turnstream.stream.handler import StateTooNew, StateUnreadable
+from turnstream.stream.role import StartRefused
+from turnstream.stream.store import MemoryStore
+from turnstream.stream.timers import TimerIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from turnstream.stream.handler import StateFormat, TimerDue
+    from turnstream.stream.settings import StreamSettings
+    from turnstream.stream.source import Work
+    from turnstream.stream.store import Store
+
+S = TypeVar("S")
+
+
+class States(Generic[S]):
+    """What a lane knows of its keys."""
+
+    def __init__(self, state_format: StateFormat[S], *, settings: StreamSettings) -> None:
+        self._format = state_format
+        self._settings = settings
+        self.store: Store[S] = MemoryStore(load=state_format.load, hot=settings.hot_states)
+        self.timers = TimerIndex()
+        self.parked: set[bytes] = set()
+        """Keys whose state was written by a newer version: none of their records is touched."""
+        self._closed = ClosedKeys()
+        self._forgettable: list[bytes] = []
+        """Closed keys that nothing needs any more: removed in the next transaction."""
+
+    def load(
+        self,
+        records: Mapping[bytes, bytes],
+        *,
+        partition: int,
+        ends: Mapping[str, int],
+        note: Callable[[bytes, S], None] | None = None,
+    ) -> None:
+        """Take over the committed state.
+
+        Args:
+            records: The changelog's last value of each key.
+            partition: The lane's partition number, for messages.
+            ends: Source topic to the end offset of this lane's partition.
+            note: Told each state.
+
+        Raises:
+            StartRefused: A record is unreadable, or knows offsets its topic does not have.
+        """
+        self.store = MemoryStore(
+            records.items(), load=self._format.load, hot=self._settings.hot_states
+        )
+        # Prefixes are not known yet: closed keys wait at least for the first transaction.
+        nothing_finished = dict.fromkeys(self._settings.sources, 0)
+        for key, value in records.items():
+            try:
+                state = self._format.load(value)
+            except StateTooNew:
+                self.parked.add(key)
+                continue
+            except StateUnreadable as error:
+                message = (
+                    f"changelog {self._settings.changelog!r} partition {partition} has an "
+                    f"unreadable record ({error}): restore the topic, or start a new group with a "
+                    f"new changelog"
+                )
+                raise StartRefused(message) from error
+            if note is not None:
+                note(key, state)
+            watermarks = self._format.watermarks(state)
+            _check_watermarks(watermarks, partition=partition, ends=ends)
+            if not self._format.closed(state):
+                self.timers.update(key, self._format.timers(state))
+            elif not self._closed.wait(key, watermarks=watermarks, prefixes=nothing_finished):
+                self._forgettable.append(key)
+
+    def encode(self, state: S) -> bytes | None:
+        """Return a state's record; `None` for a closed one, which may never be written."""
+        return None if self._format.closed(state) else self._format.dump(state)
+
+    def put(self, key: bytes, state: S | None) -> None:
+        """Set a key's uncommitted state."""
+        self.store.put(key, state)
+        self.timers.update(key, self._timers(state))
+
+    def records(
+        self, last: Mapping[bytes, Work[S]], *, prefixes: Mapping[str, int]
+    ) -> dict[bytes, bytes | None]:
+        """Return the records that a transaction makes true; `None` for no record.
+
+        Args:
+            last: Each key with its last work in the transaction.
+            prefixes: Source topic to the offset below which all is finished after it.
+        """
+        records: dict[bytes, bytes | None] = {}
+        for key, work in last.items():
+            value = work.value
+            if value is None and work.state is not None:
+                watermarks = self._format.watermarks(work.state)
+                if self._closed.wait(key, watermarks=watermarks, prefixes=prefixes):
+                    value = self._format.dump(work.state)
+            records[key] = value
+        forgettable, self._forgettable = self._forgettable, []
+        for key in (*forgettable, *self._closed.passed(prefixes)):
+            if key in records or self.store.is_pending(key):
+                continue
+            state = self.store.get(key)
+            if state is None or not self._format.closed(state):
+                continue
+            watermarks = self._format.watermarks(state)
+            if not self._closed.wait(key, watermarks=watermarks, prefixes=prefixes):
+                records[key] = None
+        return records
+
+    def commit(
+        self, records: Mapping[bytes, bytes | None], *, last: Mapping[bytes, Work[S]]
+    ) -> None:
+        """Take note that the records were committed."""
+        for key, value in records.items():
+            state = last[key].state if key in last else None
+            self.store.commit(key, state=state, value=value)
+
+    def fire(self, until: int) -> list[tuple[bytes, TimerDue]]:
+        """Return the timers due at or before `until` (ms), each only once."""
+        return self.timers.fire(until, timers_of=lambda key: self._timers(self.store.get(key)))
+
+    def _timers(self, state: S | None) -> Sequence[TimerDue]:
+        if state is None or self._format.closed(state):
+            return ()
+        return self._format.timers(state)
+
+
+def _check_watermarks(
+    watermarks: Mapping[str, int], *, partition: int, ends: Mapping[str, int]
+) -> None:
+    for topic, offset in watermarks.items():
+        end = ends.get(topic)
+        if end is not None and offset >= end:
+            message = (
+                f"the topic was recreated: {topic!r} partition {partition} ends at {end}, but "
+                f"offset {offset} of it has been handled; start a new group with a new changelog, "
+                f"or bring the topic back"
+            )
+            raise StartRefused(message)

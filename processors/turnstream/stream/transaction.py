@@ -1,0 +1,135 @@
+"""The producer side of a lane: batches of records and the transaction they go into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aiokafka import AIOKafkaProducer
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from aiokafka.structs import TopicPartition
+
+    from turnstream.stream.handler import Headers
+    from turnstream.stream.settings import StreamSettings
+
+MAX_BATCH_BYTES: Final = 262_144
+"""Bytes per record batch: below the 1 MiB a topic takes, and few batches per transaction."""
+
+RETRY_BACKOFF_MS: Final = 5
+"""Kafka 4 answers the first produce of a transaction with a retriable error while it verifies the
+partition; aiokafka's default of 100 ms would then be the latency of every event."""
+
+
+class BatchBuilder(Protocol):
+    """The part of aiokafka's batch builder that is used."""
+
+    def append(
+        self, *, timestamp: int | None, key: bytes | None, value: bytes | None, headers: list[Any]
+    ) -> object | None:
+        """Add a record; `None` if the batch is full."""
+        ...
+
+
+class TransactionalProducer(Protocol):
+    """The part of aiokafka's transactional producer that a lane uses."""
+
+    async def start(self) -> None:
+        """Connect, fence the former owner of the transactional id, end its open transaction."""
+        ...
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        ...
+
+    async def begin_transaction(self) -> None:
+        """Begin."""
+        ...
+
+    def create_batch(self) -> BatchBuilder:
+        """Return an empty batch."""
+        ...
+
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int
+    ) -> asyncio.Future[Any]:
+        """Queue a batch; the future ends when the broker has it."""
+        ...
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int], group_id: str
+    ) -> None:
+        """Add the group's offsets to the transaction."""
+        ...
+
+    async def commit_transaction(self) -> None:
+        """Commit."""
+        ...
+
+
+def lane_producer(partition: int, *, settings: StreamSettings) -> TransactionalProducer:
+    """Return the producer of a lane, not started."""
+    producer: TransactionalProducer = AIOKafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers,
+        client_id=f"{settings.client_id}-{settings.group}-{partition}",
+        transactional_id=f"{settings.group}-{partition}",
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        request_timeout_ms=settings.request_timeout_ms,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+        linger_ms=0,
+        max_batch_size=MAX_BATCH_BYTES,
+        max_request_size=settings.max_record_bytes + MAX_BATCH_BYTES,
+        **settings.security.client_options(),
+    )
+    return producer
+
+
+class Batches:
+    """Records of one transaction, batched per topic partition in the order they were added.
+
+    Built here and handed over whole, which costs a fraction of sending each record.
+    """
+
+    def __init__(self, producer: TransactionalProducer) -> None:
+        self._producer = producer
+        self._filling: dict[tuple[str, int], BatchBuilder] = {}
+        self._full: list[tuple[str, int, BatchBuilder]] = []
+        self.records = 0
+
+    def add(
+        self,
+        topic: str,
+        *,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+    ) -> None:
+        """Add a record."""
+        self.records += 1
+        place = (topic, partition)
+        batch = self._filling.get(place)
+        fields = list(headers)
+        if batch is None:
+            batch = self._filling[place] = self._producer.create_batch()
+        elif batch.append(timestamp=None, key=key, value=value, headers=fields) is not None:
+            return
+        else:
+            self._full.append((topic, partition, batch))
+            batch = self._filling[place] = self._producer.create_batch()
+        # An empty batch takes a record of any size.
+        batch.append(timestamp=None, key=key, value=value, headers=fields)
+
+    async def send(self) -> list[asyncio.Future[Any]]:
+        """Hand all batches over; return what ends when the broker has each.
+
+        aiokafka commits a transaction although one of its batches was refused: look at every
+        result before the commit.
+        """
+        filling = [(topic, partition, batch) for (topic, partition), batch in self._filling.items()]
+        return [
+            await self._producer.send_batch(batch, topic, partition=partition)
+            for topic, partition, batch in (*self._full, *filling)
+        ]

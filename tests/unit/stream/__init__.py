@@ -1,0 +1,1 @@
+"""Tests of the delivery layer without a broker."""

@@ -1,0 +1,389 @@
+"""Order per key, concurrency between keys, and bounds."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka.structs import TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnstream.stream.dispatch import Dispatcher
+from turnstream.stream.lane import Lane
+
+from .lane_fakes import (
+    CHANGELOG,
+    OUT,
+    RESULTS,
+    TURNS,
+    Bench,
+    Tally,
+    TallyFormat,
+    record,
+    settings,
+    until,
+)
+
+FORMAT = TallyFormat()
+
+
+class Running:
+    """A dispatcher with one lane."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.dispatcher: Dispatcher[Tally] = Dispatcher(bench.role())
+        self.lane: Lane[Tally] = bench.lane(progressed=self.dispatcher.resume)
+        self._next = {TURNS: 0, RESULTS: 0}
+
+    def deliver(self, *values: str, key: str = "k", topic: str = TURNS) -> None:
+        """Deliver one fetch; a value `key:value` names its own key."""
+        records = []
+        for text in values:
+            name, _, value = text.rpartition(":")
+            records.append(
+                record(
+                    self._next[topic],
+                    key=(name or key).encode(),
+                    value=value.encode(),
+                    topic=topic,
+                )
+            )
+            self._next[topic] += 1
+        self.dispatcher.deliver({TopicPartition(topic, 0): records})
+
+    def open_gate(self, value: str) -> None:
+        """Let a waiting handler go on."""
+        self.bench.script.gates.setdefault(value, asyncio.Event()).set()
+
+    async def committed(self, **offsets: int) -> None:
+        """Wait until the committed offsets are these."""
+        await until(
+            lambda: bool(self.bench.failures.errors) or self.bench.producer.offsets() == offsets
+        )
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """What the handler was asked."""
+        return self.bench.script.calls
+
+    @property
+    def published(self) -> list[str]:
+        """What was published."""
+        return [(value or b"").decode() for _, value in self.bench.producer.sent(OUT)]
+
+
+@asynccontextmanager
+async def running(
+    *, records: dict[bytes, bytes] | None = None, **changes: Any
+) -> AsyncIterator[Running]:
+    """Run a dispatcher from its opening to its closing."""
+    one = Running(Bench(settings=settings(**changes)))
+    one.lane.load(records or {}, ends={TURNS: 1_000_000, RESULTS: 1_000_000})
+    one.lane.start(one.bench.sources())
+    one.dispatcher.open({0: one.lane})
+    try:
+        yield one
+        assert [] == one.bench.failures.errors
+    finally:
+        one.dispatcher.close_intake()
+        await one.dispatcher.wait_running(0)
+        await one.lane.close()
+
+
+async def test_answer_at_once_makes_no_task() -> None:
+    """Records whose handler needs no I/O are handled where they are taken."""
+    async with running() as one:
+        one.deliver("a", "b")
+        await one.committed(turns=2)
+
+        assert ["a", "b"] == one.published
+        assert 0 == one.dispatcher._running
+
+
+async def test_inputs_of_a_key_run_one_at_a_time_in_order() -> None:
+    """The next sees the state of the one before, committed or not."""
+    async with running() as one:
+        one.deliver("wait1", "b", "wait2", "d")
+        await until(lambda: one.calls == [("handle", "wait1")])
+        one.open_gate("wait1")
+        await until(lambda: ("handle", "wait2") in one.calls)
+
+        assert ("handle", "d") not in one.calls
+
+        one.open_gate("wait2")
+        await one.committed(turns=4)
+
+        assert ["wait1", "b", "wait2", "d"] == one.published
+        state = FORMAT.load(one.bench.producer.sent(CHANGELOG)[-1][1] or b"")
+        assert ("wait1", "b", "wait2", "d") == state.seen
+
+
+async def test_one_key_spans_all_topics_of_its_partition() -> None:
+    """A turn and a result of one conversation never run side by side."""
+    async with running() as one:
+        one.deliver("wait1")
+        one.deliver("b", topic=RESULTS)
+        await asyncio.sleep(0)
+
+        assert [("handle", "wait1")] == one.calls
+
+        one.open_gate("wait1")
+        await one.committed(turns=1, results=1)
+
+
+async def test_other_keys_overtake_a_slow_one() -> None:
+    """A slow key holds back nothing but the offset."""
+    async with running() as one:
+        one.deliver("slow:wait1", "other:b")
+        await until(lambda: one.published == ["b"])
+
+        assert {} == one.bench.producer.offsets()
+
+        one.open_gate("wait1")
+        await one.committed(turns=2)
+
+
+async def test_seen_input_is_skipped_without_a_call() -> None:
+    """What a state's watermark covers was decided and published before the crash."""
+    seen = FORMAT.dump(Tally(("a", "b"), {TURNS: 1}))
+    async with running(records={b"k": seen}) as one:
+        one.deliver("a", "b", "c")
+        await one.committed(turns=3)
+
+        assert [("handle", "c")] == one.calls
+        assert 2 == one.bench.observer.skips
+
+
+async def test_slots_bound_what_runs_and_priority_goes_first() -> None:
+    """A free slot is given to a result before a turn that came earlier."""
+    async with running(slots=1) as one:
+        one.deliver("k1:wait1", "k2:wait2")
+        one.deliver("k3:wait3", topic=RESULTS)
+        await until(lambda: one.bench.script.running == 1)
+        one.open_gate("wait1")
+        await until(lambda: len(one.calls) == 2)
+
+        assert [("handle", "wait1"), ("handle", "wait3")] == one.calls
+
+        one.open_gate("wait3")
+        one.open_gate("wait2")
+        await one.committed(turns=2, results=1)
+
+        assert 1 == one.bench.script.most_running
+
+
+async def test_full_partition_is_not_fetched_until_there_is_room() -> None:
+    """Only the partition at its bound stops; the others go on."""
+    async with running(max_queued_per_partition=2, slots=1) as one:
+        one.deliver(*(f"k{number}:wait" for number in range(6)))
+        await until(lambda: one.dispatcher.fetchable() == {TopicPartition(RESULTS, 0)})
+
+        assert 3 == len(one.lane.sources[TURNS].order)
+
+        one.open_gate("wait")
+        await one.committed(turns=6)
+
+        assert 2 == len(one.dispatcher.fetchable())
+
+
+async def test_flooded_key_goes_to_flood() -> None:
+    """Everything that waits for a key beyond its bound takes the short way, in order."""
+    async with running(max_queued_per_key=2) as one:
+        one.deliver("wait1", "b", "c", "d")
+        await until(lambda: one.lane.flooded == {b"k"})
+        one.open_gate("wait1")
+        await one.committed(turns=4)
+        one.deliver("e")
+        await one.committed(turns=5)
+
+        assert [
+            ("handle", "wait1"),
+            ("flood", "b"),
+            ("flood", "c"),
+            ("flood", "d"),
+            ("handle", "e"),
+        ] == one.calls
+
+
+async def test_failure_is_retried_then_dead_lettered_and_the_key_goes_on() -> None:
+    """The handler has the last word on the state; the record is kept in any case."""
+    async with running() as one:
+        one.deliver("fail", "b")
+        await one.committed(turns=2)
+
+        assert [("handle", "fail")] * 3 + [("abandon", "fail"), ("handle", "b")] == one.calls
+        assert [(b"k", b"fail")] == one.bench.producer.sent("turns.dlq")
+        assert [(TURNS, "handler_failed")] == one.bench.observer.letters
+        assert 2 == one.bench.observer.retries
+
+
+async def test_passing_failure_leaves_no_trace() -> None:
+    """An attempt that works is all that counts."""
+    async with running() as one:
+        one.deliver("fail2")
+        await one.committed(turns=1)
+
+        assert ["fail2"] == one.published
+        assert [] == one.bench.producer.sent("turns.dlq")
+
+
+async def test_failing_abandon_leaves_the_dead_letter() -> None:
+    """The state stays, the offset passes, nothing is stranded."""
+    async with running() as one:
+        one.bench.script.abandon_fails = True
+        one.deliver("fail", "b")
+        await one.committed(turns=2)
+
+        assert ["b"] == one.published
+        assert [(b"k", b"fail")] == one.bench.producer.sent("turns.dlq")
+
+
+@pytest.mark.parametrize("value", ["stale", "big", "cancel"])
+async def test_unusable_outcome_is_a_failure_of_the_handler(value: str) -> None:
+    """A forgotten watermark, a state too large, a stray cancellation: dead-lettered, not looped."""
+    async with running(attempts=2) as one:
+        one.deliver(value, "b")
+        await one.committed(turns=2)
+
+        assert [(b"k", value.encode())] == one.bench.producer.sent("turns.dlq")
+        assert ["b"] == one.published
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [("reject", "malformed"), ("admit bug", "handler_failed")]
+)
+async def test_inadmissible_record_is_dead_lettered(value: str, reason: str) -> None:
+    """The partition goes on behind it."""
+    async with running() as one:
+        one.deliver(value, "b")
+        await one.committed(turns=2)
+
+        assert ["b"] == one.published
+        assert [(TURNS, reason)] == one.bench.observer.letters
+
+
+async def test_unknown_schema_holds_its_partition_alone() -> None:
+    """It is looked up until it is known; nothing is dead-lettered."""
+    async with running(schema_retry_ms=1) as one:
+        one.deliver("schema1", "b")
+        one.deliver("other:c", topic=RESULTS)
+        await one.committed(turns=2, results=1)
+
+        assert ["c", "schema1", "b"] == one.published
+        assert [True, False] == one.bench.observer.holds
+        assert [] == one.bench.observer.letters
+
+
+async def test_parked_key_is_left_untouched() -> None:
+    """Its records stay unfinished, other keys are handled."""
+    async with running(records={b"parked": b"new"}) as one:
+        one.deliver("a", "parked:b", "c")
+        await until(lambda: one.published == ["a", "c"])
+
+        assert {TURNS: 1} == one.bench.producer.offsets()
+
+
+async def test_intermediate_state_is_what_a_retry_sees() -> None:
+    """The handler goes on only when it is committed."""
+    async with running() as one:
+        one.deliver("interim")
+        await one.committed(turns=1)
+
+        assert [("handle", "interim"), ("committed", "started")] == one.calls
+        first = one.bench.producer.committed[0]
+        assert {} == first.offsets
+        assert ["started"] == orjson.loads(first.records[CHANGELOG][0][1] or b"")["seen"]
+
+
+async def test_closing_drops_what_has_not_started_and_waits_for_what_has() -> None:
+    """Dropped records are read again by the next owner: no offset passes them."""
+    async with running() as one:
+        one.deliver("wait1", "b")
+        await until(lambda: one.bench.script.running == 1)
+        one.dispatcher.close_intake()
+        waiting = asyncio.create_task(one.dispatcher.wait_running(5))
+        one.open_gate("wait1")
+
+        assert 0 == await waiting
+
+        await one.lane.drain()
+
+        assert {TURNS: 1} == one.bench.producer.offsets()
+        assert [("handle", "wait1")] == one.calls
+
+
+async def test_handler_beyond_the_grace_is_cancelled_and_not_finished() -> None:
+    """Its input is handled again by the next owner."""
+    async with running() as one:
+        one.deliver("wait1")
+        await until(lambda: one.bench.script.running == 1)
+        one.dispatcher.close_intake()
+
+        assert 1 == await one.dispatcher.wait_running(0)
+
+        await one.lane.drain()
+
+        assert [] == one.bench.producer.committed
+
+
+async def test_records_below_the_cursor_are_ignored() -> None:
+    """What was fetched before a seek is not taken twice; gaps are no alarm."""
+    async with running() as one:
+        tp = TopicPartition(TURNS, 0)
+        one.dispatcher.deliver({tp: [record(0, value=b"a"), record(4, value=b"b")]})
+        one.dispatcher.deliver({tp: [record(0, value=b"a"), record(4, value=b"b")]})
+        one.dispatcher.deliver({tp: [record(9, value=b"c")]})
+        await one.committed(turns=10)
+
+        assert ["a", "b", "c"] == one.published
+
+
+async def test_fault_of_our_own_ends_the_process() -> None:
+    """A key is never left with records that wait."""
+    one = Running(Bench())
+    one.lane.start(one.bench.sources())
+    one.dispatcher.open({0: one.lane})
+    one.lane.states.store = None  # type: ignore[assignment]
+    one.deliver("a")
+    await until(lambda: bool(one.bench.failures.errors))
+    await one.lane.close()
+
+    assert 1 == len(one.bench.failures.errors)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=12),
+    st.randoms(use_true_random=False),
+    st.integers(1, 3),
+)
+def test_any_order_of_completion_keeps_each_keys_order(
+    inputs: list[tuple[str, bool]], random: Any, slots: int
+) -> None:
+    """Every input is published once, in order per key, and all offsets are committed."""
+
+    async def scenario() -> None:
+        async with running(slots=slots) as one:
+            values = [
+                f"{key}:{'wait' if slow else 'now'}-{number}"
+                for number, (key, slow) in enumerate(inputs)
+            ]
+            one.deliver(*values)
+            gates = [value.partition(":")[2] for value in values]
+            random.shuffle(gates)
+            for gate in gates:
+                one.open_gate(gate)
+                await asyncio.sleep(0)
+            await one.committed(turns=len(inputs))
+            sent = one.bench.producer.sent(OUT)
+            for key in {key for key, _ in inputs}:
+                expected = [each.partition(":")[2] for each in values if each.startswith(key)]
+                assert expected == [
+                    (value or b"").decode() for name, value in sent if name == key.encode()
+                ]
+            assert len(inputs) == len(sent)
+
+    asyncio.run(scenario())

@@ -1,0 +1,304 @@
+"""Transactions of a lane: what commits together, and what is not written at all."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+
+from turnstream.stream.handler import DeadLetter, Handled, Publication, TimerDue
+from turnstream.stream.lane import Lane, UnusableOutcome
+from turnstream.stream.role import LaneFailed, StartRefused
+from turnstream.stream.source import Entry, Source
+
+from .lane_fakes import (
+    CHANGELOG,
+    OUT,
+    RESULTS,
+    TURNS,
+    Bench,
+    FakeProducer,
+    Tally,
+    TallyFormat,
+    record,
+    settings,
+    until,
+)
+
+FORMAT = TallyFormat()
+
+
+@asynccontextmanager
+async def running(
+    bench: Bench, *, records: dict[bytes, bytes] | None = None
+) -> AsyncIterator[Lane[Tally]]:
+    """Run a lane from its opening to its closing."""
+    lane = bench.lane()
+    await lane.fence()
+    lane.load(records or {}, ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+    try:
+        yield lane
+        if not bench.failures.errors:
+            await lane.drain()
+    finally:
+        await lane.close()
+
+
+def enter(lane: Lane[Tally], offset: int, *, key: bytes = b"k", topic: str = TURNS) -> Entry[Tally]:
+    """Take a record into its source."""
+    source: Source[Tally] = lane.sources[topic]
+    entry = Entry(record(offset, key=key, topic=topic), source=source, key=key, event=None)
+    source.order.append(entry)
+    return entry
+
+
+def handled(
+    offset: int, *, topic: str = TURNS, closed: bool = False, out: bytes = b"o"
+) -> Handled[Tally]:
+    """Return an outcome for a record."""
+    state = Tally((str(offset),), {topic: offset}, closed)
+    return Handled(state, (Publication(OUT, b"k", out),))
+
+
+async def test_one_transaction_holds_state_publications_and_offsets() -> None:
+    """The last state of a key is written once, its publications in input order."""
+    bench = Bench()
+    async with running(bench) as lane:
+        for offset in range(3):
+            lane.finish(enter(lane, offset), handled(offset, out=b"%d" % offset))
+
+    (one,) = bench.producer.committed
+
+    assert [(b"k", b"0"), (b"k", b"1"), (b"k", b"2")] == one.records[OUT]
+    assert [(b"k", FORMAT.dump(Tally(("2",), {TURNS: 2})))] == one.records[CHANGELOG]
+    assert {TURNS: 3} == one.offsets
+
+
+async def test_finished_behind_an_unfinished_commits_without_its_offset() -> None:
+    """A slow input holds back the offset, not the work of others."""
+    bench = Bench()
+    async with running(bench) as lane:
+        slow = enter(lane, 0, key=b"slow")
+        lane.finish(enter(lane, 1), handled(1))
+        await lane.drain()
+
+        assert {} == bench.producer.offsets()
+        assert 1 == len(bench.producer.sent(OUT))
+
+        lane.finish(slow, handled(0))
+
+    assert {TURNS: 2} == bench.producer.offsets()
+
+
+async def test_transactions_are_bounded() -> None:
+    """A burst is split; nothing of it is left behind."""
+    bench = Bench(settings=settings(max_transaction_records=2))
+    async with running(bench) as lane:
+        for offset in range(5):
+            lane.finish(enter(lane, offset), handled(offset))
+
+    assert [2, 2, 1] == [len(one.records[OUT]) for one in bench.producer.committed]
+
+
+async def test_full_batches_keep_the_order() -> None:
+    """Records that do not fit one batch follow in the next."""
+    bench = Bench(producer=FakeProducer(batch_limit=2))
+    async with running(bench) as lane:
+        for offset in range(5):
+            lane.finish(enter(lane, offset), handled(offset, out=b"%d" % offset))
+
+    assert [b"0", b"1", b"2", b"3", b"4"] == [value for _, value in bench.producer.sent(OUT)]
+
+
+async def test_closed_state_in_order_is_never_written() -> None:
+    """A role without state writes no changelog while it finishes in order."""
+    bench = Bench()
+    async with running(bench) as lane:
+        for offset in range(3):
+            lane.finish(enter(lane, offset), handled(offset, closed=True))
+
+        await lane.drain()
+
+        assert lane.states.store.get(b"k") is None
+
+    assert [] == bench.producer.sent(CHANGELOG)
+
+
+async def test_closed_state_out_of_order_is_written_then_removed() -> None:
+    """Its watermark is kept exactly until the committed offsets pass it."""
+    bench = Bench()
+    async with running(bench) as lane:
+        slow = enter(lane, 0, key=b"slow")
+        lane.finish(enter(lane, 1), handled(1, closed=True))
+        await lane.drain()
+        state = FORMAT.dump(Tally(("1",), {TURNS: 1}, is_closed=True))
+
+        assert [(b"k", state)] == bench.producer.sent(CHANGELOG)
+
+        lane.finish(slow, handled(0, closed=True))
+
+    assert [(b"k", state), (b"k", None)] == bench.producer.sent(CHANGELOG)
+    assert 0 == len(lane.states.store)
+
+
+async def test_closed_key_waits_for_every_topic() -> None:
+    """The tombstone follows only when all of its topics have passed."""
+    bench = Bench()
+    both = Tally((), {TURNS: 0, RESULTS: 0}, is_closed=True)
+    async with running(bench) as lane:
+        result = enter(lane, 0, topic=RESULTS, key=b"slow")
+        lane.finish(enter(lane, 0), Handled(both))
+        await lane.drain()
+
+        assert [(b"k", FORMAT.dump(both))] == bench.producer.sent(CHANGELOG)
+
+        lane.finish(result, handled(0, topic=RESULTS, closed=True))
+
+    assert (b"k", None) == bench.producer.sent(CHANGELOG)[-1]
+
+
+async def test_restored_closed_key_is_removed_once_passed() -> None:
+    """What an earlier process could not remove, this one does."""
+    bench = Bench()
+    closed = FORMAT.dump(Tally((), {TURNS: 1}, is_closed=True))
+    async with running(bench, records={b"old": closed}) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await lane.drain()
+
+        assert (b"old", None) not in bench.producer.sent(CHANGELOG)
+
+        lane.finish(enter(lane, 1), handled(1))
+
+    assert (b"old", None) in bench.producer.sent(CHANGELOG)
+
+
+async def test_state_none_removes_the_record() -> None:
+    """A key without state has no record; one that never had any gets no tombstone."""
+    bench = Bench()
+    async with running(bench, records={b"k": FORMAT.dump(Tally())}) as lane:
+        lane.finish(enter(lane, 0), Handled(None))
+        lane.finish(enter(lane, 1, key=b"other"), Handled(None))
+
+    assert [(b"k", None)] == bench.producer.sent(CHANGELOG)
+
+
+async def test_dead_letter_goes_with_the_outcome() -> None:
+    """A dead-lettered record, the state it led to and its offset commit together."""
+    bench = Bench()
+    async with running(bench) as lane:
+        state = Tally((), {TURNS: 0})
+        lane.finish(enter(lane, 0), Handled(state, dead_letter=DeadLetter("invalid", "why")))
+
+    (one,) = bench.producer.committed
+
+    assert [(b"k", b"v")] == one.records["turns.dlq"]
+    assert {TURNS: 1} == one.offsets
+    assert [(TURNS, "invalid")] == bench.observer.letters
+
+
+async def test_intermediate_state_commits_before_the_handler_goes_on() -> None:
+    """No offset moves with it, and it is in the changelog when the call returns."""
+    bench = Bench()
+    async with running(bench) as lane:
+        entry = enter(lane, 0)
+        await lane.commit(b"k", Tally(("started",)))
+
+        assert [(b"k", FORMAT.dump(Tally(("started",))))] == bench.producer.sent(CHANGELOG)
+        assert {} == bench.producer.offsets()
+
+        lane.finish(entry, handled(0))
+
+    assert {TURNS: 1} == bench.producer.offsets()
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Handled(Tally(("x",), {TURNS: -1})),
+        Handled(Tally(("x" * 2_000_000,), {TURNS: 0})),
+        Handled(Tally((), {TURNS: 0}), (Publication(OUT, b"k", b"x" * 2_000_000),)),
+    ],
+    ids=["watermark", "state size", "publication size"],
+)
+async def test_outcome_that_cannot_commit_is_refused_whole(outcome: Handled[Tally]) -> None:
+    """Nothing of it is taken, so the handler can be asked for another."""
+    bench = Bench()
+    async with running(bench) as lane:
+        entry = enter(lane, 0)
+        with pytest.raises(UnusableOutcome):
+            lane.finish(entry, outcome)
+
+        assert lane.states.store.get(b"k") is None
+
+        lane.finish(entry, handled(0))
+
+    assert 1 == len(bench.producer.sent(OUT))
+
+
+async def test_refused_batch_ends_the_process_without_a_commit() -> None:
+    """Aiokafka would commit the rest."""
+    bench = Bench()
+    bench.producer.refuse = RuntimeError("too large")
+    async with running(bench) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await until(lambda: bool(bench.failures.errors))
+
+    assert [] == bench.producer.committed
+    assert [LaneFailed] == [type(error) for error in bench.failures.errors]
+
+
+async def test_timer_waits_for_the_backlog() -> None:
+    """It fires when its time has come and everything before it is handled, once."""
+    bench = Bench()
+    due = TimerDue("t1", "reminder", 5_000)
+    state = FORMAT.dump(Tally(due=(due,)))
+    async with running(bench, records={b"k": state}) as lane:
+        assert not lane.fire_timers(4_999)
+        assert lane.fire_timers(6_000)
+
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+
+        assert not lane.fire_timers(6_000)
+        assert not lane.fire_timers(7_000)
+
+    assert [(b"k", b"t1")] == bench.producer.sent("timers")
+
+
+async def test_newer_state_parks_its_key() -> None:
+    """It is counted and kept."""
+    bench = Bench()
+    async with running(bench, records={b"k": b"new"}) as lane:
+        assert {b"k"} == lane.states.parked
+        assert 1 == bench.observer.parked_keys
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"bad", "unreadable"),
+        (FORMAT.dump(Tally((), {TURNS: 100})), "recreated"),
+    ],
+)
+async def test_impossible_state_refuses_the_start(value: bytes, message: str) -> None:
+    """The message says what is wrong with which topic."""
+    lane = Bench().lane()
+    with pytest.raises(StartRefused, match=message):
+        lane.load({b"k": value}, ends={TURNS: 100})
+
+
+async def test_next_transaction_fills_while_one_commits() -> None:
+    """A lane commits one transaction at a time."""
+    bench = Bench()
+    gate = bench.producer.gate = asyncio.Event()
+    async with running(bench) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await until(lambda: bench.producer._open is not None)
+        lane.finish(enter(lane, 1), handled(1))
+        lane.finish(enter(lane, 2), handled(2))
+        gate.set()
+
+    assert [1, 2] == [len(one.records[OUT]) for one in bench.producer.committed]
+    assert ["2"] == orjson.loads(bench.producer.sent(CHANGELOG)[-1][1] or b"")["seen"]

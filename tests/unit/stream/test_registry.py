@@ -1,0 +1,103 @@
+"""The schema registry's client, against scripted answers."""
+
+from collections.abc import Callable
+
+import httpx
+import orjson
+import pytest
+
+from turnstream.stream.codec import NotAvro
+from turnstream.stream.registry import RegistryClient, SchemasUnavailable
+
+SCHEMA = '{"type": "record", "name": "R", "fields": []}'
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def _client(answer: Answer, auth: Callable[[], str] | None = None) -> RegistryClient:
+    transport = httpx.MockTransport(answer)
+    return RegistryClient("http://registry:8081/api/", auth=auth, transport=transport)
+
+
+async def test_a_schema_is_fetched_once() -> None:
+    """What an id means never changes, so it is asked for once."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(200, json={"schema": SCHEMA})
+
+    client = _client(answer)
+
+    assert SCHEMA == await client.fetch("id:7")
+    assert SCHEMA == await client.fetch("id:7")
+    assert asked == ["/api/schemas/ids/7"]
+
+
+async def test_fingerprints_are_not_asked_for() -> None:
+    """A registry knows ids only."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(request)
+
+    assert await _client(answer).fetch("00" * 8) is None
+
+
+async def test_an_unknown_id() -> None:
+    """An id that the registry has not is not found yet; it is asked for again."""
+    answers = iter(
+        [
+            httpx.Response(404, json={"error_code": 40403}),
+            httpx.Response(200, json={"schema": SCHEMA}),
+        ]
+    )
+    client = _client(lambda _: next(answers))
+
+    assert await client.fetch("id:7") is None
+    assert SCHEMA == await client.fetch("id:7")
+
+
+async def test_another_kind_of_schema() -> None:
+    """A schema that is not Avro is told apart from one that is missing."""
+    client = _client(lambda _: httpx.Response(200, json={"schemaType": "JSON", "schema": "{}"}))
+
+    with pytest.raises(NotAvro, match="JSON"):
+        await client.fetch("id:7")
+
+
+async def test_registration() -> None:
+    """A schema is posted to its subject, with the credentials read at that time."""
+    requests: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, json={"id": 12})
+
+    client = _client(answer, auth=lambda: "user:pass:word")
+
+    assert await client.register("staging.tool.results-value", SCHEMA) == 12
+    (request,) = requests
+    assert request.url.path == "/api/subjects/staging.tool.results-value/versions"
+    assert {"schema": SCHEMA} == orjson.loads(request.content)
+    assert request.headers["authorization"] == "Basic dXNlcjpwYXNzOndvcmQ="
+    assert request.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
+
+
+def _refuses(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (_refuses, r"does not answer \(ConnectError\)"),
+        (lambda _: httpx.Response(409, text="incompatible"), "409 incompatible"),
+        (lambda _: httpx.Response(200, text="<html>"), "gave no JSON"),
+        (lambda _: httpx.Response(200, json=[]), "gave list"),
+        (lambda _: httpx.Response(200, json={}), "without giving an id"),
+    ],
+)
+async def test_failures_say_what_happened(answer: Answer, named: str) -> None:
+    """Every failure of a registry is one kind of error with its address and cause."""
+    with pytest.raises(SchemasUnavailable, match=named) as caught:
+        await _client(answer).register("s", SCHEMA)
+    assert "http://registry:8081/api" in str(caught.value)

@@ -1,0 +1,79 @@
+"""The prefix of a source partition, and the time up to which it has been handled."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnstream.stream.source import Entry, Source
+
+from .lane_fakes import TURNS, Tally, record
+
+
+def taken(*offsets: int) -> tuple[Source[Tally], dict[int, Entry[Tally]]]:
+    """Return a source with entries taken, timestamps ten times their offsets."""
+    source: Source[Tally] = Source(TURNS, partition=0, priority=False, start=offsets[0])
+    entries = {}
+    for offset in offsets:
+        each = record(offset, timestamp=offset * 10)
+        entries[offset] = Entry(each, source=source, key=b"k", event=None)
+        source.order.append(entries[offset])
+    return source, entries
+
+
+def test_prefix_stops_at_the_first_unfinished_entry() -> None:
+    """What is finished behind an unfinished entry is not passed."""
+    source, entries = taken(5, 6, 9)
+    entries[6].done = True
+
+    assert not source.advance()
+
+    entries[5].done = True
+
+    assert source.advance()
+    assert 7 == source.prefix
+    assert 60 == source.handled_through
+
+
+@given(st.permutations(range(8)))
+def test_prefix_never_passes_an_unfinished_offset(order: list[int]) -> None:
+    """Whatever the order of completion, with gaps in the offsets."""
+    source, entries = taken(*(offset * 3 for offset in range(8)))
+    finished: set[int] = set()
+    for index in order:
+        entries[index * 3].done = True
+        finished.add(index)
+        source.advance()
+        unfinished = [each * 3 for each in range(8) if each not in finished]
+
+        assert all(offset >= source.prefix for offset in unfinished)
+        assert source.prefix == (22 if not unfinished else _end_before(min(unfinished)))
+
+
+def _end_before(offset: int) -> int:
+    return 0 if offset == 0 else offset - 2
+
+
+def test_end_offset_counts_once_everything_below_it_is_handled() -> None:
+    """A control marker behind the last record does not hold the time back."""
+    source, entries = taken(0, 1)
+    source.observe_end(3, position=3, at=5_000)
+    source.settle_mark()
+
+    assert 0 == source.handled_through
+
+    entries[0].done = entries[1].done = True
+    source.advance()
+    source.settle_mark()
+
+    assert 5_000 == source.handled_through
+
+
+def test_later_end_offsets_do_not_move_the_mark() -> None:
+    """A partition that is never idle still proves what it handled."""
+    source, entries = taken(0, 1)
+    source.observe_end(1, position=1, at=5_000)
+    source.observe_end(99, position=2, at=9_000)
+    entries[0].done = True
+    source.advance()
+    source.settle_mark()
+
+    assert 5_000 == source.handled_through
