@@ -1,0 +1,327 @@
+"""The catalog as data: what a deployment allows its conversations to do.
+
+These models say what a loaded catalog *is*; reading it from YAML, versioning and linting it is the
+business of :mod:`turnstream.catalog`. They live in the core because every rule of the conversation
+machine is a rule about them.
+
+Texts are given per locale (BCP 47 tag to text). :func:`localized` picks one: the exact tag, then
+its language, then the catalog's default locale.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from turnstream.core.contract import Action, HandoffCause
+from turnstream.core.errors import DefinitionError
+from turnstream.core.events import Provenance
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Texts = Annotated[dict[str, str], Field(min_length=1)]
+"""Locale to text."""
+
+BASE_URL_VARIABLE: Final = re.compile(r"\{([A-Z][A-Z0-9_]*)\}", re.ASCII)
+"""The name in capitals at the start of a binding's URL."""
+
+HTTP_BASE: Final = re.compile(r"https?://[^\s/?#{}@]+(?=[/?#]|\Z)", re.ASCII)
+"""Scheme and host of a URL: no credentials, nothing left to fill in."""
+
+MISSING_PERMISSION = "missing_permission"
+"""The refusal rule that the policy applies when a session lacks a tool's permission."""
+
+FREE_TEXT = "free_text"
+"""Reserved field of an agent model's free question; no catalog field may have this name."""
+
+
+class Definition(BaseModel):
+    """Base of every catalog model: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Choice(Definition):
+    """One value of a choice field."""
+
+    label: Texts
+    """What the customer sees, per locale."""
+    aliases: tuple[str, ...] = ()
+    """Other words for it in any language, as customers write them."""
+
+
+class FieldDefinition(Definition):
+    """An item of information that a tool or an answer may need."""
+
+    description: str
+    type: Literal["string", "integer", "number", "boolean", "choice"] = "string"
+    pattern: str | None = None
+    """Regular expression that a whole string must match (ASCII classes, ``\\Z`` at the end)."""
+    choices: dict[str, Choice] = {}
+    """Value to its labels and aliases, for type `choice`."""
+    minimum: float | None = None
+    maximum: float | None = None
+    max_length: int = Field(default=200, ge=1, le=2000)
+    """Longest accepted value in characters."""
+    question: Texts | None = None
+    """The approved question: names the item and the step it is needed for."""
+    question_for: dict[str, Texts] = {}
+    """Tool or answer name to a more precise approved question."""
+    suggestions: tuple[str, ...] = ()
+    """Values offered with the question; for type `choice`, all choices when left empty."""
+    restricted: bool = False
+    """True when only a suggestion is a valid reply."""
+    expires_after_seconds: float | None = Field(default=None, gt=0)
+    """The question's expiry; none by default."""
+
+    @model_validator(mode="after")
+    def _choices_belong_to_choice_fields(self) -> Self:
+        if (self.type == "choice") != bool(self.choices):
+            raise ValueError("choices are required for type 'choice' and forbidden for others")
+        return self
+
+
+class ArgumentSource(Definition):
+    """Where a tool's argument may come from, most trusted first."""
+
+    field: str | None = None
+    """The catalog field that provides it; the argument's own name by default."""
+    provenance: tuple[Provenance, ...] = Field(min_length=1)
+    from_result: str | None = None
+    """``tool.property`` that provides it, for provenance `tool_result`."""
+
+
+class RetryPolicy(Definition):
+    """How often a call is made, and how long is waited in between."""
+
+    attempts: int = Field(default=3, ge=1, le=10)
+    """Calls in all, the first included."""
+    backoff_seconds: float = Field(default=0.2, gt=0)
+    """Wait before the second call; doubles each time."""
+    max_backoff_seconds: float = Field(default=5.0, gt=0)
+
+
+class ToolErrorRule(Definition):
+    """A business error that the tool may return, and what it means for the conversation."""
+
+    description: str
+    answer: str | None = None
+    """Approved answer that explains it; without one the conversation is handed off."""
+
+
+class HttpBinding(Definition):
+    """A tool that is called over HTTP."""
+
+    kind: Literal["http"] = "http"
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    url: str
+    """Absolute URL, or ``{VARIABLE}`` and a path.
+
+    A leading name in capitals (``{SHOP_URL}/orders/{order_id}``) is a variable of the process's
+    environment that holds the base URL; see :meth:`with_variables`. Every other name is an argument
+    and is replaced by its percent-quoted value at each call. Neither a variable nor an argument may
+    stand anywhere else in the host.
+    """
+    headers: dict[str, str] = {}
+    """Header name to value or secret reference (``env:NAME``, ``file:PATH``)."""
+    subject_header: str | None = None
+    """Header that carries the authenticated customer's id."""
+    result_path: str | None = None
+    """Dotted path of the result object inside the reply; the whole reply by default."""
+
+    @property
+    def variable(self) -> str | None:
+        """The environment variable that holds the base URL, if there is one."""
+        found = BASE_URL_VARIABLE.match(self.url)
+        return found.group(1) if found else None
+
+    def with_variables(self, environment: Mapping[str, str]) -> Self:
+        """The same binding with its base URL filled in.
+
+        Raises:
+            DefinitionError: the variable is not set, or does not hold an http(s) URL.
+        """
+        name = self.variable
+        if name is None:
+            return self
+        base = environment.get(name, "").rstrip("/")
+        if not HTTP_BASE.match(base):
+            raise DefinitionError(
+                f"url {self.url!r}: set the environment variable {name} to the base URL of the "
+                "service, as http://127.0.0.1:8080"
+            )
+        return self.model_copy(update={"url": base + self.url.removeprefix(f"{{{name}}}")})
+
+
+class FunctionBinding(Definition):
+    """A tool that is a Python function of the deployment."""
+
+    kind: Literal["function"] = "function"
+    target: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """``package.module:callable``; called with arguments, `idempotency_key` and `subject_id`."""
+
+
+Binding = Annotated[HttpBinding | FunctionBinding, Field(discriminator="kind")]
+
+
+class Tool(Definition):
+    """Something that can be called. Its name says what it does; it never does more."""
+
+    description: str
+    examples: tuple[str, ...] = ()
+    """Requests that it serves, in any language."""
+    subject: str | None = None
+    """What it is about; one subject's tools and answers share values. The name by default."""
+    input_schema: dict[str, JsonValue]
+    """JSON Schema 2020-12 of the arguments, an object."""
+    result_schema: dict[str, JsonValue]
+    """JSON Schema 2020-12 of the result; only its properties reach a model."""
+    effect: Literal["read", "write"]
+    idempotent: bool = False
+    timeout_seconds: float = Field(default=5.0, gt=0, le=300)
+    retry: RetryPolicy = RetryPolicy()
+    """Applies to reads and to idempotent writes; any other call is made once."""
+    data_scope: Literal["public", "own"] = "own"
+    """`own`: only data of the authenticated customer; needs a subject id in the session."""
+    required_permissions: tuple[str, ...] = ()
+    arguments: dict[str, ArgumentSource] = {}
+    """Argument name to its sources."""
+    threshold: Probability | None = None
+    """Least confidence for an automatic call. A write tool without one never runs automatically."""
+    errors: dict[str, ToolErrorRule] = {}
+    answer: str | None = None
+    """Approved answer that presents the result."""
+    returns_passages: str | None = None
+    """Property of the result that holds passages, for a tool that retrieves text."""
+    binding: Binding
+
+
+class ApprovedAnswer(Definition):
+    """A text approved for customers. ``{name}`` is replaced by a value of the tool's result."""
+
+    description: str
+    examples: tuple[str, ...] = ()
+    """Requests that it answers on its own, in any language."""
+    subject: str | None = None
+    of_tool: str | None = None
+    """The tool whose result it presents; such an answer is never chosen without that result."""
+    text: Texts
+    words: dict[str, dict[str, Texts]] = {}
+    """Placeholder to value to its words per locale (``status``: ``shipped``: ``fr``: expédiée)."""
+
+
+class RefusalRule(Definition):
+    """Something that is refused, and the text that says so."""
+
+    description: str
+    examples: tuple[str, ...] = ()
+    text: Texts
+
+
+class Queue(Definition):
+    """Where conversations are handed off to."""
+
+    description: str
+    text: Texts
+    causes: tuple[HandoffCause, ...] = ()
+    """Handoff causes that lead here; every other cause leads to the default queue."""
+
+
+class Channel(Definition):
+    """Where conversations take place, and what is possible there."""
+
+    type: Literal["console", "webchat", "api", "other"]
+    publication: bool = True
+    deferred_output_validation: bool = False
+    default_locale: str | None = None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a question can be asked here: the channel's type decides, never the turn."""
+        return self.type != "other" and self.publication and not self.deferred_output_validation
+
+
+class Category(Definition):
+    """A label for conversations."""
+
+    description: str
+    examples: tuple[str, ...] = ()
+
+
+class Agent(Definition):
+    """A set of options under which decisions are made."""
+
+    description: str
+    decider: str = "catalog_rules"
+    """Name of the decider in the configuration."""
+    max_steps: int = Field(default=8, ge=1, le=100, alias="maxSteps")
+    max_questions: int = Field(default=2, ge=0, le=20, alias="maxQuestions")
+    free_questions: bool = Field(default=False, alias="freeQuestions")
+    sub_agents: tuple[str, ...] = ()
+    returns_to: str | None = None
+
+
+class Thresholds(Definition):
+    """Least confidence per action for going on automatically; below it the step is handed off."""
+
+    answer: Probability = 0.0
+    call_tool: Probability = 0.0
+    ask: Probability = 0.0
+    refuse: Probability = 0.0
+    handoff: Probability = 0.0
+    near_tie_margin: Probability = 0.0
+    """Least distance between the two best options; nearer is a tie."""
+
+    def of(self, action: Action) -> float:
+        """The least confidence of an action, 0 to 1."""
+        value: float = getattr(self, action)
+        return value
+
+
+class Catalog(Definition):
+    """Everything a deployment defines for its conversations."""
+
+    default_locale: str = "en"
+    entry_agent: str
+    default_queue: str
+    tools: dict[str, Tool] = {}
+    fields: dict[str, FieldDefinition] = {}
+    answers: dict[str, ApprovedAnswer] = {}
+    rules: dict[str, RefusalRule] = {}
+    queues: dict[str, Queue]
+    channels: dict[str, Channel]
+    categories: dict[str, Category] = {}
+    agents: dict[str, Agent]
+    thresholds: Thresholds = Thresholds()
+
+    def subject_of_tool(self, name: str) -> str:
+        """The subject of a tool."""
+        return self.tools[name].subject or name
+
+    def subject_of_answer(self, name: str) -> str:
+        """The subject of an approved answer: its own, its tool's, or its name."""
+        answer = self.answers[name]
+        if answer.subject:
+            return answer.subject
+        return self.subject_of_tool(answer.of_tool) if answer.of_tool else name
+
+
+def localized(texts: Mapping[str, str], locale: str | None, default_locale: str) -> tuple[str, str]:
+    """Pick a text.
+
+    Args:
+        texts: locale to text, not empty.
+        locale: the wanted BCP 47 tag, or None.
+        default_locale: the catalog's.
+
+    Returns:
+        The locale that was found and its text. The exact tag wins, then its language, then the
+        default locale and its language, then the first text.
+    """
+    for wanted in (locale, default_locale):
+        if wanted is None:
+            continue
+        for tag in (wanted, wanted.split("-", 1)[0]):
+            if tag in texts:
+                return tag, texts[tag]
+    return next(iter(texts.items()))

@@ -1,0 +1,112 @@
+"""What a step wants done. The shell does it; the core only says so."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from turnstream.core.conversation import Conversation
+from turnstream.core.events import (
+    ActionEvent,
+    Answer,
+    ConversationControl,
+    ConversationTurn,
+    Label,
+    OutboundMessage,
+    Outcome,
+    Source,
+    Timer,
+    ToolResult,
+)
+from turnstream.core.ports import DecisionRequest, Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The decider could not be had, after its bounded attempts."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The handler of an input failed for good; the record itself goes to the dead letters."""
+
+    turn: ConversationTurn | None = None
+    """The input, where it was a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flooded:
+    """Too many inputs of this conversation are queued."""
+
+    turn: ConversationTurn | None = None
+    """The input, where it was a turn."""
+
+
+Happening = (
+    ConversationTurn
+    | ConversationControl
+    | ToolResult
+    | Answer
+    | Label
+    | Timer
+    | Proposal
+    | Undecided
+    | Abandoned
+    | Flooded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing that has become known, with the time and the record it came by.
+
+    A proposal comes with the source of the input that it was asked for.
+    """
+
+    conversation_id: str
+    event: Happening
+    source: Source
+    """The record, or the origin that a replayed dead letter names: what ids are made of."""
+    topic: str
+    """The topic it was read from: what watermarks are kept by."""
+    offset: int
+    timestamp: int
+    """The record's own time, milliseconds UTC."""
+    now: int
+    """The wall clock, milliseconds UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask the decider; step again with its proposal."""
+
+    request: DecisionRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Send an event, committed together with the state."""
+
+    event: ActionEvent | OutboundMessage | Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Refuse the input: its record goes to the dead letters."""
+
+    reason: Literal["turn_id_conflict", "unknown_channel", "unrecognized_symbol", "invalid_id"]
+    detail: str
+
+
+Effect = Propose | Publish | DeadLetter
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The state after an input, and what is to be done about it, in order.
+
+    A :class:`Propose` is always the only effect of its step; without one the state is at rest.
+    """
+
+    state: Conversation
+    effects: tuple[Effect, ...] = ()

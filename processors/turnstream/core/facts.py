@@ -1,0 +1,169 @@
+"""What a tool's result means for the conversation, before any model sees it."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from turnstream.core.bounds import ERROR_CODE_CHARACTERS, shortened
+from turnstream.core.contract import HandoffCause
+from turnstream.core.conversation import Conversation, Fact, Outstanding
+from turnstream.core.events import ToolOutcome, ToolResult
+from turnstream.core.ruleset import Limits, Ruleset
+
+TOO_LARGE: Final = "result_too_large"
+"""Error code of a result that does not fit the conversation's record."""
+
+UNREADABLE: Final = "result_unreadable"
+"""Error code of a result that is not a JSON object, or holds a number that JSON does not have."""
+
+_OVERHEAD_BYTES: Final = 400
+"""Bytes of a fact beside its result, its error code and the values it was called with."""
+
+
+def fact_of(
+    result: ToolResult, ordered: Outstanding, conversation: Conversation, ruleset: Ruleset
+) -> Fact:
+    """Take a final result over into the state.
+
+    What the executor says of the outcome is kept also when the result itself cannot be: a write
+    that was done stays done.
+    """
+    outcome = _outcome(result, ordered)
+    body: Mapping[str, JsonValue] | None = None
+    error_code = None
+    if result.error is not None:
+        error_code = shortened(result.error.code, ERROR_CODE_CHARACTERS)
+    size = _OVERHEAD_BYTES + len(to_json(ordered.fields)) + len(to_json(error_code))
+    if outcome == "done" and result.result_json is not None:
+        body = _object(result.result_json)
+        if body is None:
+            error_code = UNREADABLE
+        else:
+            length = len(to_json(body))
+            if length > ruleset.limits.result_bytes:
+                body, error_code = None, TOO_LARGE
+            else:
+                size += length
+    return Fact(
+        action_id=result.action_id,
+        tool=ordered.name,
+        outcome=outcome,
+        result=body,
+        error_code=error_code,
+        superseded=ordered.superseded,
+        at_input=conversation.input_no,
+        epoch=conversation.epoch,
+        fields=ordered.fields,
+        size=size,
+    )
+
+
+def with_fact(
+    facts: tuple[Fact, ...], fact: Fact, *, opened: int, limits: Limits
+) -> tuple[Fact, ...]:
+    """Append a fact. Those of finished work make room first; work under way loses none.
+
+    Args:
+        facts: those known, oldest first.
+        fact: the new one.
+        opened: input number at which the work under way began.
+        limits: the deployment's.
+
+    Returns:
+        The facts, the last one without its result and marked `result_too_large` when even so it
+        does not fit.
+    """
+    kept = (*facts, fact)
+    total = sum([one.size for one in kept])
+    while kept[0].at_input < opened and (
+        total > limits.facts_bytes or len(kept) > limits.remembered_facts
+    ):
+        total -= kept[0].size
+        kept = kept[1:]
+    if total <= limits.facts_bytes:
+        return kept
+    bare = replace(fact, result=None, error_code=TOO_LARGE, size=_OVERHEAD_BYTES, fields={})
+    return (*_fitting(kept[:-1], limits.facts_bytes - bare.size), bare)
+
+
+def supports(fact: Fact, answer_id: str, ruleset: Ruleset) -> bool:
+    """Whether an approved answer may present this fact.
+
+    It may when the call was done, or when the catalog names the answer for the call's error.
+    """
+    if fact.superseded or fact.error_code in (TOO_LARGE, UNREADABLE):
+        return False
+    if fact.outcome == "done":
+        return True
+    tool = ruleset.catalog.tools.get(fact.tool)
+    rule = tool.errors.get(fact.error_code or "") if tool is not None else None
+    return fact.outcome == "failed" and rule is not None and rule.answer == answer_id
+
+
+def stopping_cause(facts: Iterable[Fact], ruleset: Ruleset) -> HandoffCause | None:
+    """Why no model is asked about these results, if so.
+
+    An unknown outcome is never smoothed over, also when its call has been superseded: something may
+    have happened. A failure that the catalog gives no answer for has been through its retries.
+    Missing data is not an outage: the customer is never made to repeat input because a service is
+    down.
+    """
+    found: HandoffCause | None = None
+    for fact in facts:
+        if fact.outcome == "outcome_unknown":
+            return "outcome_unknown"
+        if fact.superseded:
+            continue
+        if fact.error_code == TOO_LARGE:
+            found = "state_too_large"
+        elif fact.error_code == UNREADABLE:
+            found = found or "tool_unavailable"
+        elif fact.outcome != "done":
+            tool = ruleset.catalog.tools.get(fact.tool)
+            rule = tool.errors.get(fact.error_code or "") if tool is not None else None
+            if fact.outcome == "denied" or rule is None or rule.answer is None:
+                found = found or "tool_unavailable"
+    return found
+
+
+def _outcome(result: ToolResult, ordered: Outstanding) -> ToolOutcome:
+    match result.outcome:
+        case "unrecognized":
+            # A newer executor's word for something: a write may have had its effect.
+            return "outcome_unknown" if ordered.write else "failed"
+        case "done" if not result.ok:
+            return "failed"
+        case known:
+            return known
+
+
+def _object(text: str) -> Mapping[str, JsonValue] | None:
+    try:
+        found = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and _finite(found) else None
+
+
+def _finite(value: JsonValue) -> bool:
+    """False when a number has overflowed: 1e999 is read as infinity, which JSON cannot write."""
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(_finite(one) for one in value.values())
+        case list():
+            return all(_finite(one) for one in value)
+    return True
+
+
+def _fitting(facts: tuple[Fact, ...], limit: int) -> tuple[Fact, ...]:
+    total = sum(one.size for one in facts)
+    while facts and total > limit:
+        total -= facts[0].size
+        facts = facts[1:]
+    return facts

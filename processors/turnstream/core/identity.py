@@ -1,0 +1,43 @@
+"""Ids and hashes. Everything is a function of the input, so a replay gives the same ids."""
+
+import hashlib
+import uuid
+from typing import Final
+
+from turnstream.core.events import ConversationTurn, Source
+
+_NAMESPACE: Final = uuid.UUID("6f1d8e52-5a0b-5f0c-9d53-0a5c2c0b7e11")
+"""Namespace of every id of ours. Changing it would change the idempotency keys of running calls."""
+
+
+def action_id(conversation_id: str, source: Source, index: int) -> str:
+    """The idempotency key of the `index`-th action that an input caused.
+
+    UUIDv5 (RFC 9562) over ``topic/partition/offset/index/conversation_id``. The conversation id
+    comes last because it is the only part that may hold any character.
+    """
+    name = f"{source.topic}/{source.partition}/{source.offset}/{index}/{conversation_id}"
+    return str(uuid.uuid5(_NAMESPACE, name))
+
+
+def decision_id(conversation_id: str, source: Source) -> str:
+    """The id shared by all actions of one input."""
+    name = f"{source.topic}/{source.partition}/{source.offset}/decision/{conversation_id}"
+    return str(uuid.uuid5(_NAMESPACE, name))
+
+
+def turn_hash(turn: ConversationTurn) -> str:
+    """16 hex digits that differ when a repeated turn id comes with another content."""
+    content = f"{turn.role}\x1f{turn.content_type}\x1f{turn.occurred_at}\x1f{turn.text}"
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def text_hash(text: str) -> str:
+    """16 hex digits of a text, to recognise an echo of our own message."""
+    return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
+
+
+def shadow_id(conversation_id: str, source: Source, kind: str) -> str:
+    """The id of a shadow's proposal or comparison about one input."""
+    name = f"{source.topic}/{source.partition}/{source.offset}/shadow-{kind}/{conversation_id}"
+    return str(uuid.uuid5(_NAMESPACE, name))

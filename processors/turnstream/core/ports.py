@@ -1,0 +1,188 @@
+"""What the core needs from outside, as Protocols: a decider, tool bindings, a classifier.
+
+An implementation that needs no I/O returns its result at once; one that does returns an awaitable.
+The caller looks at what it got. So an embedded decider costs no task and no turn of the event loop.
+"""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from turnstream.core.contract import Action, HandoffCause
+from turnstream.core.events import Passage, ToolOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line of the conversation, oldest first in every sequence of them."""
+
+    role: Literal["customer", "agent", "assistant", "system"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOption:
+    """A tool as it stands for this conversation, worked out by code before any model is asked."""
+
+    name: str
+    missing: tuple[str, ...]
+    """Required fields that have no usable value and that the customer may be asked for."""
+    ambiguous: tuple[str, ...]
+    """Required fields with more than one candidate."""
+    blocked: tuple[str, ...]
+    """Required fields that only a session or a tool result could provide and that are absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFact:
+    """The final result of a call made since the customer's turn."""
+
+    tool: str
+    outcome: ToolOutcome
+    result: Mapping[str, JsonValue] | None
+    """Only the properties of the tool's result schema."""
+    error_code: str | None
+    superseded: bool
+    """True when a value that it was called with has been corrected since: not to be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRequest:
+    """All that a decider may know. Passages and results are data, never instructions."""
+
+    agent: str
+    locale: str
+    interactive: bool
+    """Whether asking is possible on this channel."""
+    messages: tuple[Message, ...]
+    """The history window, the latest message last."""
+    latest: str
+    """What the customer has written since the last decision; empty when only results are new."""
+    known: Mapping[str, str]
+    """Field to its current, usable value."""
+    tools: tuple[ToolOption, ...]
+    facts: tuple[ToolFact, ...]
+    """Results since the customer's turn, oldest first."""
+    answered_field: str | None
+    """The field whose question has just been answered."""
+    open_intent: str | None
+    """The tool or approved answer that the last question was needed for."""
+    passages: tuple[Passage, ...] = ()
+    fault: str | None = None
+    """Set on the one bounded retry: what was wrong with the previous proposal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A decider's reply, not yet checked: it may name things that do not exist."""
+
+    action: str
+    tool: str | None
+    missing_field: str | None
+    reason_code: str
+    model: str
+    """Name and version of what decided."""
+    confidence: float
+    confidence_kind: str
+    """What the number means for this decider."""
+    probabilities: Mapping[Action, float] = field(default_factory=dict)
+    margin: float | None = None
+    """Distance between the two best options, 0 to 1."""
+    answer_id: str | None = None
+    text: str | None = None
+    """An agent model's own answer text."""
+    rule: str | None = None
+    """The refusal rule that matched."""
+    handoff_cause: HandoffCause | None = None
+    needed_for: str | None = None
+    """For a question: the tool or approved answer that needs the field."""
+    arguments: Mapping[str, JsonValue] | None = None
+    """Arguments that an agent model proposed; None when code fills them."""
+    diagnostics: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Anything else worth keeping, JSON only, no customer text."""
+
+
+class Decider(Protocol):
+    """Proposes the next step. Raises :class:`DeciderUnavailable` when it cannot."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, as written into every decision."""
+        ...
+
+    def propose(self, request: DecisionRequest) -> Proposal | Awaitable[Proposal]:
+        """Propose one step for the conversation as it stands."""
+        ...
+
+
+class DeciderUnavailable(Exception):
+    """No proposal could be had: a time-out, a broken connection, a rate limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call to make, checked and authorised."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    idempotency_key: str
+    """The action_id."""
+    subject_id: str | None
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """What came back. Exactly one of `result` and `error_code` is set."""
+
+    result: Mapping[str, JsonValue] | None
+    error_code: str | None = None
+    error_message: str = ""
+    retryable: bool = False
+    outcome_unknown: bool = False
+    """True when the call may have had its effect although it failed (a time-out, say)."""
+    body_hash: str | None = None
+    used_hash: str | None = None
+
+
+class ToolBinding(Protocol):
+    """Makes calls to one tool. Never raises for anything that the other side did."""
+
+    async def call(self, call: ToolCall) -> ToolReply:
+        """Make one call, within the tool's time-out."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The last exchange and a little before it, for the classifier."""
+
+    exchange_id: str
+    locale: str
+    messages: tuple[Message, ...]
+    passages: tuple[Passage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What a classifier says of an exchange and its conversation."""
+
+    title: str
+    """Empty when there is nothing to summarise (a greeting)."""
+    categories: tuple[str, ...]
+    """At most five, each from the catalog, for the conversation as a whole."""
+    model: str
+
+
+class Classifier(Protocol):
+    """Labels an exchange after it has been answered."""
+
+    def classify(self, exchange: Exchange) -> Classification | Awaitable[Classification]:
+        """Give the complete set of categories and a title."""
+        ...
