@@ -1,0 +1,307 @@
+"""The sections of the configuration: what each key means, its default and its bounds."""
+
+import re
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+
+from turnstream.config.secrets import SecretRef
+
+_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+"""What Kafka accepts as the name of a topic; anything else would fail on its first use."""
+
+_PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,100}", re.ASCII)
+"""A prefix that leaves room for the longest name within Kafka's 249 characters."""
+
+_HOST_PATTERN: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9.\-:\[\]]+", re.ASCII)
+
+_REBALANCE_MARGIN_SECONDS: Final = 10.0
+"""Time that a rebalance has left after the grace, else a slow stop loses partitions mid-call."""
+
+_DEAD_LETTERS: Final = ".dlq"
+
+
+class Section(BaseModel):
+    """Base of every section: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSettings(Section):
+    """How every client reaches the cluster."""
+
+    bootstrap_servers: str = Field(default="127.0.0.1:9092", min_length=1)
+    """Comma-separated ``host:port``."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretRef | None = None
+    ssl_cafile: Path | None = None
+    """Certificate authorities to trust; the system's when not given."""
+    ssl_certfile: Path | None = None
+    """Client certificate, with `ssl_keyfile`."""
+    ssl_keyfile: Path | None = None
+    check_crcs: bool = True
+    """False only for a broker that writes wrong checksums, as the embedded one does."""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.security_protocol.startswith("SASL_"):
+            for name in ("sasl_username", "sasl_password"):
+                if getattr(self, name) is None:
+                    raise ValueError(f"{name} is required with {self.security_protocol}")
+        if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
+            raise ValueError("ssl_certfile and ssl_keyfile are given together or not at all")
+        return self
+
+    def client_options(self) -> dict[str, object]:
+        """The keyword arguments that every aiokafka client of this deployment shares.
+
+        `check_crcs` is not among them: only consumers take it. Secrets are read now.
+
+        Raises:
+            SecretUnavailable: the password's reference leads nowhere.
+            OSError: a certificate file cannot be read.
+        """
+        options: dict[str, object] = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "security_protocol": self.security_protocol,
+        }
+        if self.security_protocol.startswith("SASL_"):
+            options["sasl_mechanism"] = self.sasl_mechanism
+            options["sasl_plain_username"] = self.sasl_username
+            options["sasl_plain_password"] = (
+                self.sasl_password.resolve() if self.sasl_password else None
+            )
+        if self.security_protocol in ("SSL", "SASL_SSL"):
+            context = ssl.create_default_context(cafile=self.ssl_cafile)
+            if self.ssl_certfile is not None:
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile)
+            options["ssl_context"] = context
+        return options
+
+
+class TopicSettings(Section):
+    """Physical names. A topic's own key gives its whole name; the prefix is for all others."""
+
+    prefix: str = ""
+    turns: str | None = None
+    control: str | None = None
+    actions: str | None = None
+    outcomes: str | None = None
+    outbound: str | None = None
+    answers: str | None = None
+    labels: str | None = None
+    timers: str | None = None
+    live_actions: str | None = None
+    tool_results: str | None = None
+    shadow_proposals: str | None = None
+    shadow_comparisons: str | None = None
+    schemas: str | None = None
+
+    @field_validator("*")
+    @classmethod
+    def _is_a_topic_name(cls, value: str | None) -> str | None:
+        if value and (not _TOPIC_NAME.fullmatch(value) or value in (".", "..")):
+            raise ValueError("expected 1 to 249 of the characters A-Z a-z 0-9 . _ -")
+        return value
+
+    @field_validator("prefix")
+    @classmethod
+    def _leaves_room(cls, value: str) -> str:
+        if not _PREFIX.fullmatch(value):
+            raise ValueError("expected at most 100 of the characters A-Z a-z 0-9 . _ -")
+        return value
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        taken: dict[str, str] = {}
+        for logical in LOGICAL_TOPICS:
+            name = self.name(logical)
+            if name in taken:
+                raise ValueError(f"{taken[name]} and {logical} are both named {name!r}")
+            taken[name] = logical
+        return self
+
+    def name(self, logical: str) -> str:
+        """The physical name of a topic, ``conversation.turns`` say, or of its ``.dlq``.
+
+        Raises:
+            KeyError: no such logical topic.
+        """
+        if logical.endswith(_DEAD_LETTERS):
+            return self.name(logical.removesuffix(_DEAD_LETTERS)) + _DEAD_LETTERS
+        own: str | None = getattr(self, LOGICAL_TOPICS[logical])
+        return own or self.prefix + logical
+
+    def logical(self, physical: str) -> str | None:
+        """The logical name of a topic, or None when it is not one of ours."""
+        if physical.endswith(_DEAD_LETTERS):
+            source = self.logical(physical.removesuffix(_DEAD_LETTERS))
+            return source + _DEAD_LETTERS if source else None
+        return next((name for name in LOGICAL_TOPICS if self.name(name) == physical), None)
+
+
+LOGICAL_TOPICS: Final[Mapping[str, str]] = {
+    "conversation.turns": "turns",
+    "conversation.control": "control",
+    "conversation.actions": "actions",
+    "conversation.outcomes": "outcomes",
+    "conversation.outbound": "outbound",
+    "conversation.answers": "answers",
+    "conversation.labels": "labels",
+    "conversation.timers": "timers",
+    "conversation.live-actions": "live_actions",
+    "tool.results": "tool_results",
+    "shadow.proposals": "shadow_proposals",
+    "shadow.comparisons": "shadow_comparisons",
+    "turnstream.schemas": "schemas",
+}
+"""Logical topic name to its key in `topics`."""
+
+
+class RegistrySettings(Section):
+    """A schema registry; without one, schemas travel on a topic of their own."""
+
+    url: str = Field(pattern=r"^https?://[^\s/]+[^\s]*$")
+    """Root of a Confluent-compatible schema registry."""
+    auth: SecretRef | None = None
+    """Reference to ``user:password``."""
+
+
+class TurnsSettings(Section):
+    """What is true of the turns that others write."""
+
+    partitioner: Literal["murmur2", "crc32"] = "murmur2"
+    """How the writers of turns choose partitions; librdkafka's default is crc32."""
+
+
+class StreamOptions(Section):
+    """The delivery machinery of one process."""
+
+    slots: int = Field(default=1000, ge=1, le=100_000)
+    """Handlers that may run at the same time in one process."""
+    commit_gap_ms: int = Field(default=5, ge=0, le=10_000)
+    grace_seconds: float = Field(default=15, gt=0)
+    """How long running handlers are waited for when partitions leave or the process stops."""
+    attempts: int = Field(default=3, ge=1, le=100)
+    """Times that a record is handled before it becomes a dead letter."""
+    session_timeout_seconds: float = Field(default=30, ge=6)
+    rebalance_timeout_seconds: float = Field(default=60, gt=0)
+    max_queued_per_partition: int = Field(default=2000, ge=1)
+    max_queued_per_conversation: int = Field(default=100, ge=1)
+    max_record_bytes: int = Field(default=262_144, ge=1024)
+    """Largest accepted value, uncompressed."""
+    group_instance_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    """Static membership: unique per process and stable over restarts."""
+
+    @model_validator(mode="after")
+    def _grace_fits_into_a_rebalance(self) -> Self:
+        limit = self.rebalance_timeout_seconds - _REBALANCE_MARGIN_SECONDS
+        if self.grace_seconds >= limit:
+            raise ValueError(
+                f"grace_seconds must be below rebalance_timeout_seconds - "
+                f"{_REBALANCE_MARGIN_SECONDS:g} = {limit:g}, got {self.grace_seconds:g}"
+            )
+        return self
+
+
+_TARGET: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class CatalogRulesSettings(Section):
+    """The embedded decider; needs no key and no network."""
+
+    kind: Literal["catalog_rules"]
+
+
+class PythonSettings(Section):
+    """A decider or classifier of your own."""
+
+    kind: Literal["python"]
+    target: str = Field(pattern=_TARGET)
+    """``package.module:factory``; called once, with the catalog first, then the options."""
+    options: dict[str, JsonValue] = {}
+    """Keyword arguments of the factory."""
+
+
+class EmbeddedClassifierSettings(Section):
+    """The embedded classifier; needs no key and no network."""
+
+    kind: Literal["embedded"]
+
+
+DeciderSettings = Annotated[CatalogRulesSettings | PythonSettings, Field(discriminator="kind")]
+ClassifierSettings = Annotated[
+    EmbeddedClassifierSettings | PythonSettings, Field(discriminator="kind")
+]
+
+
+class DecideSettings(Section):
+    """The role that decides."""
+
+    max_turn_age_seconds: float = Field(default=900, gt=0)
+    """Older turns enter the history but are handed to a person instead of being decided."""
+    conversation_ttl_seconds: float = Field(default=604_800, gt=0)
+    """Idle time after which a conversation is closed."""
+    history_messages: int = Field(default=30, ge=1, le=500)
+    """Messages kept per conversation."""
+    bot_actors: tuple[str, ...] = ()
+    """Accounts under which our own messages come back as turns."""
+    answer_deadline_seconds: float = Field(default=30, gt=0)
+    """How long a final answer may take before the conversation is handed off."""
+    decider_attempts: int = Field(default=2, ge=1, le=10)
+    """Times that an unavailable decider is asked."""
+    decider_timeout_seconds: float = Field(default=20, gt=0)
+
+
+class ExecuteSettings(Section):
+    """The role that calls tools."""
+
+    egress_allow: tuple[str, ...] | None = None
+    """Hosts that tools may reach, ``*.example.com`` for sub-domains.
+
+    By default exactly the hosts of the catalog's bindings.
+    """
+    journal_retention_seconds: float = Field(default=86_400, gt=0)
+    """An action older than this is refused: whether it has run can no longer be known."""
+
+    @field_validator("egress_allow")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for pattern in value or ():
+            if not _HOST_PATTERN.fullmatch(pattern):
+                raise ValueError(f"expected host, host:port or *.domain, got {pattern!r}")
+        return value
+
+
+class ClassifySettings(Section):
+    """The role that labels exchanges."""
+
+    classifier: str = "embedded"
+    """Name of one of `classifiers`."""
+
+
+class ShadowSettings(Section):
+    """The role that lets a candidate decide without acting."""
+
+    name: str = Field(default="candidate", pattern=r"^[A-Za-z0-9._-]{1,100}$")
+    """What the candidate is called in its proposals."""
+    catalog: Path | None = None
+    """The candidate's catalog; the main one when not given."""
+    decider: str = "catalog_rules"
+    """Name of one of `deciders`; it decides for every agent."""
+    compare_with: Literal["decide", "people"] = "decide"
+    pair_within_seconds: float = Field(default=86_400, gt=0)
+    """How long a proposal waits for the live action that it is compared with."""
+
+
+class MetricsSettings(Section):
+    """Where `/metrics` and `/healthz` are served."""
+
+    host: str = "127.0.0.1"
+    port: int | None = Field(default=None, ge=0, le=65_535)
+    """Not served when not given; 0 takes any free port."""
