@@ -1,0 +1,133 @@
+"""Words that mean the same in every business: function words, courtesies, negations.
+
+They are data about a language, never about a catalog. English and French are kept here, because
+the right lists for short customer sentences are not those of a search engine: *where* and *how
+much* carry the request, *need* and *please* do not. For any other language of a catalog the stop
+words of bm25s serve. Every word is written folded (lower case, no accents), without apostrophes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bm25s import stopwords
+
+from turnstream.text.words import folded
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """What is known about the words of one or more languages."""
+
+    function: frozenset[str]
+    """Carry no request by themselves; ignored unless nothing else is said."""
+    courtesy: frozenset[str]
+    """Greetings, thanks and good-byes; count only in a message that says nothing else."""
+    negation: frozenset[str]
+    """Turn what follows them into its opposite."""
+    opening: frozenset[str]
+    """First halves of two-part negations: what stands between the halves is negated too."""
+    completed: frozenset[str]
+    """Stand right before something that is over (*have*, *already*)."""
+    clause: frozenset[str]
+    """Begin a new clause; nothing before them reaches what follows."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ENGLISH: Final = Lexicon(
+    function=_words("""
+        a about all also am an and any anybody anyone anything are as at be because been being
+        but by can could d did do does doing dont each either even ever every for from get gets
+        getting give go going gonna got had has hasnt have havent having he help her here hers
+        hi him his how howd hows i id if ill im in into is isnt it its ive just know let like ll
+        lot m made make making many may maybe me might mine moment more most much must my myself
+        need needs no nor not now of off ok okay on once one only onto or other our ours out
+        over own per possible problem put question quite rather re really s see seems shall she
+        should show so some somebody someone something still such sure t tell than that thats
+        the their them then there these they thing things think this those though to too try
+        trying u up ur us ve very wanna want wanted wants was way we well were what whats when
+        where wheres which while who whom whos whose why will wish with would yes yet you your
+        yours
+    """),
+    courtesy=_words("""
+        afternoon bye cheers cordially day dear evening goodbye greetings hello hey hi kind
+        madam morning night please pls plz regards sir sorry thank thanks thankyou thx welcome
+    """),
+    negation=_words("""
+        arent cannot cant couldnt didnt doesnt dont hadnt hasnt havent isnt never not shouldnt
+        wasnt without wont wouldnt
+    """),
+    opening=frozenset(),
+    completed=_words("already been had has hasnt have havent having was were ve"),
+    clause=_words("although and because but if or so then unless"),
+)
+
+_FRENCH: Final = Lexicon(
+    function=_words("""
+        a afin ai aide aider aime aimerais aimerait ainsi alors apres as au aucun aucune aura
+        aurais aurait aussi autre autres aux avais avait avant avec avez avoir avons ayant bcp
+        beaucoup besoin bien bon bonne c ca car ce ceci cela celle celles celui ces cet cette
+        ceux chaque chez ci comme comment d da dans de deja des deux dire dis dit dites dois
+        doit donc donne donner donnez dont du elle elles en encore enfin ensuite entre es est et
+        etaient etais etait etant ete etes etre eu eux faire fais fait faites fasse faudra
+        faudrait faut fois font il ils j jai jamais je jusqu juste l la laquelle le lequel les
+        leur leurs lors lui m ma mais me meme mes mettez mettre mieux moi moins mon n ne ni non
+        nos notre nous on ont ou oui par parce pareil pas pendant peu peut peuvent peux plus
+        plutot possible pour pourquoi pourrais pourrait pourrez pourriez pouvez pouvoir pq
+        prendre probleme puis puisque qd qu quand que quel quelle quelles quelqu quelque
+        quelques quels question qui quoi rien s sa sais sait sans savoir se sera serait ses
+        seulement si soit son sont souhaite souhaiterais souhaitez souhaitons sous suis sur t ta
+        te tel telle tes toi ton toujours tous tout toute toutes tres trop tu un une va vais vas
+        vers veuillez veut veux voici voila voir vois voit vont vos votre voudrais voudrait
+        voulais voulez vouloir voulons vous vrai vraiment y
+    """),
+    courtesy=_words("""
+        allo amicalement bjr bonjour bonne bonsoir bsr cordialement coucou excusez journee
+        madame mademoiselle merci messieurs mme monsieur mr nuit pardon plait revoir salut
+        salutations slt soiree stp svp
+    """),
+    negation=_words("aucun aucune jamais non ni pas plus point sans"),
+    opening=_words("n ne"),
+    completed=_words("ai aurait avais avait avez avons deja est etait ete ont suis"),
+    clause=_words("alors car donc et mais ou parce puis puisque si sinon"),
+)
+
+_KNOWN: Final[Mapping[str, Lexicon]] = {"en": _ENGLISH, "fr": _FRENCH}
+
+_STOP_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "da": stopwords.STOPWORDS_DANISH,
+    "de": stopwords.STOPWORDS_GERMAN,
+    "es": stopwords.STOPWORDS_SPANISH,
+    "it": stopwords.STOPWORDS_ITALIAN,
+    "nl": stopwords.STOPWORDS_DUTCH,
+    "no": stopwords.STOPWORDS_NORWEGIAN,
+    "pt": stopwords.STOPWORDS_PORTUGUESE,
+    "ru": stopwords.STOPWORDS_RUSSIAN,
+    "sv": stopwords.STOPWORDS_SWEDISH,
+    "tr": stopwords.STOPWORDS_TURKISH,
+}
+
+
+def lexicon_of(languages: tuple[str, ...]) -> Lexicon:
+    """The words of several languages together.
+
+    Args:
+        languages: BCP 47 primary language tags (`en`, `fr`); one that is not known adds nothing.
+    """
+    known = [_KNOWN[one] for one in languages if one in _KNOWN]
+    others = [
+        frozenset(folded(word) for word in _STOP_WORDS[one])
+        for one in languages
+        if one in _STOP_WORDS and one not in _KNOWN
+    ]
+    return Lexicon(
+        function=frozenset().union(*(one.function for one in known), *others),
+        courtesy=frozenset().union(*(one.courtesy for one in known)),
+        negation=frozenset().union(*(one.negation for one in known)),
+        opening=frozenset().union(*(one.opening for one in known)),
+        completed=frozenset().union(*(one.completed for one in known)),
+        clause=frozenset().union(*(one.clause for one in known)),
+    )

@@ -1,0 +1,75 @@
+"""What a negation or a past tense reaches.
+
+*I do not want to cancel*, *j'ai déjà annulé*: the word that names the request is there, the
+request is not. The reach is a rule of thumb, the same for every word: a negation reaches the next
+content word of its clause, the two halves of a French negation what stands between them as well,
+and an auxiliary the participle right after it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from turnstream.text.lexicon import Lexicon
+from turnstream.text.words import BOUNDARY
+
+_NEGATION_REACH: Final = 4
+"""Words after a negation: *not want you to cancel*; further on another thing is spoken of."""
+
+_COMPLETED_REACH: Final = 2
+"""Words after an auxiliary: *have already cancelled*."""
+
+_CLOSING_REACH: Final = 2
+"""Words after a verb in which the second half of its negation is looked for."""
+
+_INFINITIVES: Final = ("er", "ir", "re")
+"""Endings after which the French *à* (folded like *a*) is a preposition: *une commande à
+annuler*."""
+
+_SUBJECTS: Final = frozenset({"i", "we", "you", "they", "he", "she"})
+
+
+def denied_words(words: Sequence[str], content: Sequence[int], lexicon: Lexicon) -> tuple[int, ...]:
+    """Positions of the content words that are negated or over.
+
+    Args:
+        words: the message, folded, with clause boundaries.
+        content: positions of its content words, ascending.
+        lexicon: the words of its languages.
+    """
+    return tuple([at for at in content if _denied(words, at, content, lexicon)])
+
+
+def _denied(words: Sequence[str], at: int, content: Sequence[int], lexicon: Lexicon) -> bool:
+    completed = lexicon.completed
+    before = words[at - 1] if at else ""
+    if before in _SUBJECTS and words[at].endswith("ed"):
+        return True
+    participle = not words[at].endswith(_INFINITIVES)
+    for back in range(1, _NEGATION_REACH + 1):
+        where = at - back
+        if where < 0:
+            return False
+        word = words[where]
+        if word == BOUNDARY or word in lexicon.clause:
+            return False
+        if word in lexicon.negation:
+            return True
+        if word in lexicon.opening and _closes(words, at, lexicon):
+            return True
+        if back <= _COMPLETED_REACH and participle and word in completed:
+            between = words[where + 1 : at]
+            if all(one in completed or one in lexicon.negation for one in between):
+                return True
+        if where in content:
+            return False
+    return False
+
+
+def _closes(words: Sequence[str], at: int, lexicon: Lexicon) -> bool:
+    """Whether the second half of a negation follows: *n'annulez surtout pas*."""
+    for word in words[at + 1 : at + 1 + _CLOSING_REACH]:
+        if word in lexicon.negation:
+            return True
+        if word == BOUNDARY or word in lexicon.clause:
+            return False
+    return False

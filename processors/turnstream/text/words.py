@@ -1,0 +1,50 @@
+"""A message as words: folded, without elisions, with its clause boundaries.
+
+Nothing is guessed about the language. Apostrophes split (*l'article* is *l*, *article*), except
+in the English contractions of *not*, which become one word (*don't* is *dont*). Scripts written
+without spaces are cut into pairs of characters, as search engines do.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+BOUNDARY: Final = "."
+"""Stands for punctuation between clauses; never a word."""
+
+MAX_CHARACTERS: Final = 2_000
+"""Longest text that is read, in characters: a pasted document must not cost more than a message."""
+
+_MARKS: Final = re.compile("[\u0300-\u036f]+")
+_PIECE: Final = re.compile(r"[^\W_]+|[.,;:!?()\n…]")
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
+
+
+def folded(text: str) -> str:
+    """Lower case, without accents, with one kind of apostrophe."""
+    if text.isascii():
+        return text.lower()
+    plain = _MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    return plain.replace("\u2019", "'").replace("œ", "oe").replace("æ", "ae")
+
+
+def pieces(text: str) -> list[str]:
+    """Words in order, with :data:`BOUNDARY` between clauses."""
+    plain = folded(text[:MAX_CHARACTERS])
+    if "'" in plain:
+        plain = plain.replace("n't", "nt")
+    found = _PIECE.findall(plain)
+    if plain.isascii():
+        return [BOUNDARY if one in _ENDS else one for one in found]
+    split: list[str] = []
+    for one in found:
+        if one in _ENDS:
+            split.append(BOUNDARY)
+        elif _UNSPACED.search(one) is None:
+            split.append(one)
+        else:
+            split.extend(one[at : at + 2] for at in range(max(len(one) - 1, 1)))
+    return split
+
+
+_ENDS: Final = frozenset(".,;:!?()\n…")
