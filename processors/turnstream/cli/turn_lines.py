@@ -1,0 +1,105 @@
+"""Lines of JSON as events: what a line may be, and what is filled in."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from turnstream.core.events import ConversationControl, ConversationTurn, LiveAction
+from turnstream.roles.gateway import Written
+
+_FAULTS: Final = 3
+"""Faults named per line: a line of another shape breaks every field at once."""
+
+
+class BadLine(Exception):
+    """A line is no event; the message says why, without repeating what a customer wrote."""
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user_message: str = Field(min_length=1)
+
+
+class _ApiCall(BaseModel):
+    """What a caller of the API channel sends, as to any node that asks something."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    session_id: str = Field(min_length=1)
+    payload: _Payload
+
+
+_API_CALL: Final = TypeAdapter(_ApiCall)
+_MODELS: Final = {
+    "turn": TypeAdapter(ConversationTurn),
+    "control": TypeAdapter(ConversationControl),
+    "live-action": TypeAdapter(LiveAction),
+}
+_IDS: Final = {"turn": "turn_id", "control": "control_id", "live-action": "live_action_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """Reads the lines of one input."""
+
+    event: str
+    """`turn`, `control` or `live-action`."""
+    channel: str | None = None
+    """Channel of turns that name none."""
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def read(self, line: bytes, *, number: int) -> Written:
+        """The event of a line.
+
+        A turn without a time happened now. An event without an id gets one that depends on its
+        conversation, its line number, its time and its content only: a file whose turns have their
+        times can be sent twice, and the second time counts as a repetition.
+
+        Args:
+            line: One JSON object.
+            number: Its position, counted from 1.
+
+        Raises:
+            BadLine: It is none of the accepted shapes.
+        """
+        try:
+            given = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
+        if not isinstance(given, dict):
+            raise BadLine("expected a JSON object")
+        if self.event == "turn" and "session_id" in given:
+            given = _turn_of(_validated(_API_CALL, given))
+        given.setdefault("occurred_at", self.now_ms())
+        if self.event == "turn":
+            given.setdefault("role", "customer")
+            if self.channel is not None:
+                given.setdefault("channel_id", self.channel)
+        given.setdefault(_IDS[self.event], _line_id(given, number=number))
+        event: Written = _validated(_MODELS[self.event], given)  # type: ignore[type-var]
+        return event
+
+
+def _turn_of(call: _ApiCall) -> dict[str, object]:
+    return {"conversation_id": call.session_id, "text": call.payload.user_message}
+
+
+def _line_id(given: dict[str, object], *, number: int) -> str:
+    content = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+    return f"line-{number}-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
+
+
+def _validated(adapter: TypeAdapter[BaseModel], given: dict[str, object]) -> BaseModel:
+    try:
+        return adapter.validate_python(given)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        named = [f"{'.'.join(map(str, one['loc'])) or 'line'}: {one['msg']}" for one in faults]
+        more = [f"and {len(named) - _FAULTS} more"] if len(named) > _FAULTS else []
+        raise BadLine("; ".join([*named[:_FAULTS], *more])) from None

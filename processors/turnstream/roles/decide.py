@@ -1,0 +1,376 @@
+"""The decide role: turns in, safe actions out.
+
+One input of a conversation at a time: ``step`` it; where the step asks for a proposal, ask the
+decider and step again, until the state is at rest. The new state and everything the steps want
+published are returned together and committed together; an input that fails for good becomes a
+dead letter and hands its conversation off.
+
+This file has no rule of its own. Which step is safe is decided in :mod:`turnstream.core`; how
+records are delivered, in :mod:`turnstream.stream`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Final, cast
+
+import structlog
+
+from turnstream.core.conversation import Conversation
+from turnstream.core.effects import (
+    Abandoned,
+    DeadLetter,
+    Flooded,
+    Happening,
+    Input,
+    Propose,
+    Publish,
+    Step,
+    Undecided,
+)
+from turnstream.core.events import (
+    ActionEvent,
+    ConversationTurn,
+    Event,
+    OutboundMessage,
+    Outcome,
+    Timer,
+)
+from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load
+from turnstream.core.ruleset import Ruleset
+from turnstream.core.step import step
+from turnstream.metrics import Metrics
+from turnstream.roles.deployment import Deployment, StreamRole
+from turnstream.roles.intake import Intake, source_of
+from turnstream.roles.pending import PendingQuestions
+from turnstream.roles.publishing import Publisher
+from turnstream.stream import DeadLetter as Letter
+from turnstream.stream import DeadLetterReason as LetterReason
+from turnstream.stream import (
+    Handled,
+    LaneContext,
+    Publication,
+    Record,
+    StateTooNew,
+    StateUnreadable,
+    TimerDue,
+)
+
+log = structlog.get_logger(__name__)
+
+SOURCES: Final = (
+    "conversation.turns",
+    "conversation.control",
+    "tool.results",
+    "conversation.answers",
+    "conversation.labels",
+    "conversation.timers",
+)
+WRITES: Final = (
+    "conversation.actions",
+    "conversation.outcomes",
+    "conversation.outbound",
+    "conversation.timers",
+)
+
+_LETTERS: Final[Mapping[str, LetterReason]] = {
+    "turn_id_conflict": "content_mismatch",
+    "unknown_channel": "unsupported",
+    "unrecognized_symbol": "unsupported",
+}
+
+_MAX_PROPOSALS: Final = 4
+"""Proposals per input: one, and one retry after a fault. More would be a loop of ours."""
+
+
+class DecideHandler:
+    """Decides the next step of each conversation."""
+
+    def __init__(
+        self,
+        *,
+        intake: Intake,
+        publisher: Publisher,
+        ruleset: Ruleset,
+        deciders: Mapping[str, Decider],
+        metrics: Metrics,
+        pending: PendingQuestions,
+        attempts: int,
+        timeout_seconds: float,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            intake: checks and decodes records.
+            publisher: encodes events.
+            ruleset: the compiled catalog and limits.
+            deciders: agent name to the decider that proposes for it.
+            metrics: where decisions are counted.
+            pending: keeps count of the open questions of the partitions owned here.
+            attempts: how often an unavailable decider is asked.
+            timeout_seconds: how long one proposal may take.
+            now_ms: the wall clock.
+        """
+        self._intake = intake
+        self._publisher = publisher
+        self._ruleset = ruleset
+        self._deciders = deciders
+        self._metrics = metrics
+        self._pending = pending
+        self._attempts = attempts
+        self._timeout_seconds = timeout_seconds
+        self._now_ms = now_ms
+
+    def admit(self, record: Record) -> tuple[bytes, Event]:
+        """Decode and check a record of any of the six sources."""
+        return self._intake.admit(record)
+
+    def handle(
+        self,
+        record: Record,
+        event: Event,
+        state: Conversation | None,
+        lane: LaneContext[Conversation],
+    ) -> Handled[Conversation] | Awaitable[Handled[Conversation]]:
+        """Step until the conversation rests."""
+        if isinstance(event, ConversationTurn):
+            self._metrics.turn(event.role)
+        cause = self._input(record, event)  # type: ignore[arg-type]
+        outcome = step(state, cause, self._ruleset)
+        for _ in range(_MAX_PROPOSALS):
+            request = _asked(outcome)
+            if request is None:
+                return self._handled(record, event, outcome)
+            asked_at = time.perf_counter()
+            decider = self._deciders[request.agent]
+            try:
+                reply = decider.propose(request)
+            except DeciderUnavailable:
+                return self._ask_again(record, event, outcome, cause)
+            if isawaitable(reply):
+                return self._await(record, event, outcome, cause, reply)
+            self._metrics.proposed(time.perf_counter() - asked_at)
+            outcome = self._stepped(outcome, replace(cause, event=reply))
+        raise AssertionError(f"no decision after {_MAX_PROPOSALS} proposals")
+
+    def flood(
+        self, record: Record, event: Event, state: Conversation | None
+    ) -> Handled[Conversation]:
+        """Hand a conversation off that sends faster than it can be decided."""
+        turn = event if isinstance(event, ConversationTurn) else None
+        cause = self._input(record, Flooded(turn))
+        return self._handled(record, event, step(state, cause, self._ruleset))
+
+    def abandon(
+        self,
+        record: Record,
+        event: Event,
+        state: Conversation | None,
+        *,
+        attempts: int,
+        error: BaseException,
+    ) -> Handled[Conversation]:
+        """Hand a conversation off whose input could not be handled."""
+        log.error(
+            "input abandoned",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            attempts=attempts,
+            error=type(error).__name__,
+        )
+        turn = event if isinstance(event, ConversationTurn) else None
+        cause = self._input(record, Abandoned(turn))
+        return self._handled(record, event, step(state, cause, self._ruleset))
+
+    async def resolve_schema(self, fingerprint: str) -> bool:
+        """Look up a writer's schema."""
+        return await self._intake.resolve_schema(fingerprint)
+
+    def timer(self, key: bytes, timer: TimerDue) -> Publication:
+        """The event that says that a due time of a conversation has passed."""
+        event = Timer(
+            timer_id=timer.timer_id,
+            conversation_id=key.decode(),
+            kind=timer.kind,  # type: ignore[arg-type]
+            due_at=timer.due_at,
+        )
+        return self._publisher.publication(event, key=key, event_id=timer.timer_id)
+
+    # --- asking a decider that needs time ---------------------------------------------------------
+
+    async def _await(
+        self,
+        record: Record,
+        event: Event,
+        outcome: Step,
+        cause: Input,
+        reply: Awaitable[Proposal],
+    ) -> Handled[Conversation]:
+        """Wait for a proposal; a failed one is asked for again, within bounds."""
+        asked_at = time.perf_counter()
+        try:
+            proposal = await asyncio.wait_for(reply, self._timeout_seconds)
+        except (DeciderUnavailable, TimeoutError):
+            return await self._ask_again(record, event, outcome, cause)
+        self._metrics.proposed(time.perf_counter() - asked_at)
+        outcome = self._stepped(outcome, replace(cause, event=proposal))
+        if _asked(outcome) is None:
+            return self._handled(record, event, outcome)
+        return await self._ask_again(record, event, outcome, cause, attempts=self._attempts)
+
+    async def _ask_again(
+        self,
+        record: Record,
+        event: Event,
+        outcome: Step,
+        cause: Input,
+        *,
+        attempts: int | None = None,
+    ) -> Handled[Conversation]:
+        """Ask until the conversation rests or the attempts are used up."""
+        left = self._attempts - 1 if attempts is None else attempts
+        while (request := _asked(outcome)) is not None:
+            if left <= 0:
+                self._metrics.decider_failed("unavailable")
+                undecided = Undecided(f"no proposal in {self._attempts} attempts")
+                outcome = step(outcome.state, replace(cause, event=undecided), self._ruleset)
+                break
+            left -= 1
+            asked_at = time.perf_counter()
+            try:
+                reply = self._deciders[request.agent].propose(request)
+                if isawaitable(reply):
+                    reply = await asyncio.wait_for(reply, self._timeout_seconds)
+            except (DeciderUnavailable, TimeoutError):
+                continue
+            self._metrics.proposed(time.perf_counter() - asked_at)
+            outcome = self._stepped(outcome, replace(cause, event=reply))
+        return self._handled(record, event, outcome)
+
+    def _stepped(self, outcome: Step, cause: Input) -> Step:
+        following = step(outcome.state, cause, self._ruleset)
+        if _asked(following) is not None:
+            self._metrics.decider_failed("blocked")
+        return following
+
+    # --- what an input led to ---------------------------------------------------------------
+
+    def _input(self, record: Record, event: Happening) -> Input:
+        return Input(
+            conversation_id=record.key.decode(),
+            event=event,
+            source=source_of(record),
+            topic=record.topic,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            now=self._now_ms(),
+        )
+
+    def _handled(self, record: Record, event: Event, outcome: Step) -> Handled[Conversation]:
+        publications: list[Publication] = []
+        letter: Letter | None = None
+        for effect in outcome.effects:
+            match effect:
+                case Publish(event=published):
+                    publications.append(self._publication(record, event, published))
+                case DeadLetter(reason=reason, detail=detail):
+                    letter = Letter(_LETTERS[reason], detail)
+                case Propose():
+                    raise AssertionError("an input ends only when its conversation rests")
+        self._pending.note(record.partition, record.key, outcome.state)
+        return Handled(outcome.state, publications, letter)
+
+    def _publication(
+        self, record: Record, event: Event, published: ActionEvent | OutboundMessage | Outcome
+    ) -> Publication:
+        match published:
+            case ActionEvent(action_id=event_id, decision=decision):
+                age = None
+                if isinstance(event, ConversationTurn):
+                    age = published.decided_at - event.occurred_at
+                self._metrics.decided(
+                    action=decision.action, reason_code=decision.reason_code, age_ms=age
+                )
+                if published.handoff is not None:
+                    self._metrics.handed_off(published.handoff.cause)
+            case OutboundMessage(message_id=event_id):
+                pass
+            case Outcome():
+                self._metrics.outcome(of=published.of, outcome=published.outcome)
+                source = published.source
+                event_id = f"{source.topic}/{source.partition}/{source.offset}/{published.outcome}"
+        return self._publisher.publication(
+            published, key=record.key, event_id=event_id, record=record
+        )
+
+
+def _asked(outcome: Step) -> DecisionRequest | None:
+    """The request of a step that ends with a question to the decider."""
+    last = outcome.effects[-1] if outcome.effects else None
+    return last.request if isinstance(last, Propose) else None
+
+
+class ConversationFormat:
+    """How conversations are stored, for the stream."""
+
+    def load(self, value: bytes) -> Conversation:
+        """Read a record."""
+        try:
+            return load(value)
+        except RecordTooNew as error:
+            raise StateTooNew(error.version) from error
+        except RecordUnreadable as error:
+            raise StateUnreadable(str(error)) from error
+
+    def dump(self, state: Conversation) -> bytes:
+        """Write a record."""
+        return dump(state)
+
+    def watermark(self, state: Conversation, topic: str) -> int:
+        """Highest offset of a topic that has been handled."""
+        return state.watermarks.get(topic, -1)
+
+    def watermarks(self, state: Conversation) -> Mapping[str, int]:
+        """All of them."""
+        return state.watermarks
+
+    def closed(self, state: Conversation) -> bool:
+        """Whether the conversation is over."""
+        return state.phase == "closed"
+
+    def timers(self, state: Conversation) -> Sequence[TimerDue]:
+        """The due times that the conversation waits for."""
+        # Entries have the form of TimerDue; copying them for every turn would only cost time.
+        return cast("Sequence[TimerDue]", state.timers)
+
+
+def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
+    """The decide role of a deployment."""
+    pending = PendingQuestions(topic=deployment.topic("conversation.turns"))
+    deployment.metrics.watch_pending(pending.report)
+    settings = deployment.settings.decide
+    handler = DecideHandler(
+        intake=deployment.intake(SOURCES),
+        publisher=deployment.publisher("decide"),
+        ruleset=deployment.ruleset,
+        deciders=deployment.deciders(),
+        metrics=deployment.metrics,
+        pending=pending,
+        attempts=settings.decider_attempts,
+        timeout_seconds=settings.decider_timeout_seconds,
+        now_ms=deployment.now_ms,
+    )
+    return StreamRole(
+        name="decide",
+        handler=handler,
+        state_format=ConversationFormat(),
+        sources=SOURCES,
+        writes=WRITES,
+        rejects=frozenset(SOURCES),
+        owned=pending,
+    )

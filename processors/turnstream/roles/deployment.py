@@ -1,0 +1,243 @@
+"""A deployment put together: configuration, catalog, codec, metrics; every role starts here."""
+
+import importlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from prometheus_client import CollectorRegistry
+
+from turnstream.catalog import LoadedCatalog, argument_checks, load_catalog
+from turnstream.config import CatalogRulesSettings, PythonSettings, Settings
+from turnstream.core.definitions import Catalog
+from turnstream.core.ports import Decider
+from turnstream.core.ruleset import Limits, Ruleset
+from turnstream.metrics import Metrics
+from turnstream.models.catalog_rules import CatalogRules
+from turnstream.roles.intake import Intake
+from turnstream.roles.publishing import Publisher
+from turnstream.stream import Handler, StateFormat
+from turnstream.stream.codec import Codec
+from turnstream.stream.partitioner import partitioner
+from turnstream.stream.registry import codec_for, publish_schemas
+from turnstream.stream.role import Owned
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+PRIORITY = frozenset(
+    {
+        "conversation.control",
+        "tool.results",
+        "conversation.answers",
+        "conversation.labels",
+        "conversation.timers",
+    }
+)
+"""Results and control go before turns: they end what turns wait for."""
+
+EMBEDDED_DECIDER = "catalog_rules"
+
+
+class DeploymentError(Exception):
+    """The deployment cannot be put together; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRole(Generic[S, E]):
+    """What a role gives to the stream."""
+
+    name: str
+    handler: Handler[S, E]
+    state_format: StateFormat[S]
+    sources: tuple[str, ...]
+    """Logical source topics; the first is where customers write, for the roles that read it."""
+    writes: tuple[str, ...]
+    """Logical topics that the role may write to; the stream refuses any other."""
+    rejects: frozenset[str] = frozenset()
+    """Logical sources whose malformed records this role dead-letters; other roles read them too."""
+    dead_letter_topic: str | None = None
+    """Logical topic of all its dead letters, where they must not go to the sources' own."""
+    owned: Owned[S] | None = None
+    """Follows the partitions owned, where the role keeps count of something in them."""
+    close: Callable[[], Any] | None = None
+    """Releases what the role holds, after the last commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A catalog that may differ from the main one, with its deciders."""
+
+    settings: Settings
+    loaded: LoadedCatalog
+    limits: Limits
+
+    @property
+    def ruleset(self) -> Ruleset:
+        """The compiled catalog."""
+        return Ruleset(
+            catalog=self.loaded.catalog,
+            decision_version=self.loaded.decision_version,
+            presentation_version=self.loaded.presentation_version,
+            limits=self.limits,
+            checks=argument_checks(self.loaded.catalog),
+        )
+
+    def decider(self, name: str) -> Decider:
+        """Make a configured decider.
+
+        Raises:
+            DeploymentError: no such decider is configured, or its factory cannot be used.
+        """
+        catalog, version = self.loaded.catalog, self.loaded.decision_version
+        options = self.settings.deciders.get(name)
+        if options is None and name == EMBEDDED_DECIDER:
+            return CatalogRules(catalog, version)
+        match options:
+            case None:
+                known = ", ".join(sorted({EMBEDDED_DECIDER, *self.settings.deciders}))
+                raise DeploymentError(f"deciders: no decider {name!r}; configured are {known}")
+            case CatalogRulesSettings():
+                return CatalogRules(catalog, version)
+            case PythonSettings():
+                made = made_by(options, catalog, where=f"deciders.{name}")
+                return cast("Decider", made)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One process's view of its deployment."""
+
+    settings: Settings
+    catalog_path: Path
+    now_ms: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
+
+    @cached_property
+    def loaded(self) -> LoadedCatalog:
+        """The main catalog."""
+        return load_catalog(self.catalog_path)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The bounds of a conversation, from the configuration."""
+        decide = self.settings.decide
+        return Limits(
+            max_turn_age_ms=int(decide.max_turn_age_seconds * 1000),
+            conversation_ttl_ms=int(decide.conversation_ttl_seconds * 1000),
+            answer_deadline_ms=int(decide.answer_deadline_seconds * 1000),
+            history_messages=decide.history_messages,
+            bot_actors=frozenset(decide.bot_actors),
+        )
+
+    @cached_property
+    def main(self) -> Candidate:
+        """The main catalog with its deciders."""
+        return Candidate(self.settings, self.loaded, self.limits)
+
+    @cached_property
+    def ruleset(self) -> Ruleset:
+        """The main catalog, compiled."""
+        return self.main.ruleset
+
+    @property
+    def catalog(self) -> Catalog:
+        """The main catalog's definitions."""
+        return self.loaded.catalog
+
+    def candidate(self) -> Candidate:
+        """The shadow's catalog, the main one when none is configured."""
+        path = self.settings.shadow.catalog
+        if path is None:
+            return self.main
+        return Candidate(self.settings, load_catalog(path), self.limits)
+
+    def deciders(self) -> Mapping[str, Decider]:
+        """Agent name to the decider that proposes for it."""
+        made: dict[str, Decider] = {}
+        for agent in self.catalog.agents.values():
+            if agent.decider not in made:
+                made[agent.decider] = self.main.decider(agent.decider)
+        return {name: made[agent.decider] for name, agent in self.catalog.agents.items()}
+
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """Where this process's metrics are registered."""
+        return CollectorRegistry()
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """This process's metrics."""
+        names = self.settings.topics
+        return Metrics(
+            self.registry,
+            tools=self.catalog.tools,
+            topics={names.name(topic): topic for topic in _KNOWN_TOPICS},
+        )
+
+    @cached_property
+    def codec(self) -> Codec:
+        """Encodes and decodes this deployment's events."""
+        return codec_for(self.settings)
+
+    async def publish_schemas(self, writes: Iterable[str]) -> None:
+        """Publish the schemas of the topics that a role writes, before its first record.
+
+        Raises:
+            SchemasUnavailable: the topic or the registry cannot be written.
+        """
+        await publish_schemas(self.codec, writes, settings=self.settings)
+
+    def topic(self, logical: str) -> str:
+        """The physical name of a topic."""
+        return self.settings.topics.name(logical)
+
+    def intake(self, sources: tuple[str, ...]) -> Intake:
+        """The checks of records from these logical topics."""
+        return Intake(
+            self.codec,
+            topics={self.topic(logical): logical for logical in sources},
+            partitions=self.settings.partitions,
+            partitioner=partitioner(self.settings.turns.partitioner),
+            max_record_bytes=self.settings.stream.max_record_bytes,
+        )
+
+    def publisher(self, role: str) -> Publisher:
+        """Encodes the events of a role."""
+        return Publisher(self.codec, self.settings.topics, role=role)
+
+
+def made_by(options: PythonSettings, catalog: Catalog, *, where: str) -> object:
+    """Call the factory of a decider or classifier of the user's own.
+
+    Raises:
+        DeploymentError: the target cannot be imported or is not callable.
+    """
+    module, _, name = options.target.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise DeploymentError(
+            f"{where}.target: cannot import {options.target!r}: {error}"
+        ) from error
+    if not callable(factory):
+        raise DeploymentError(f"{where}.target: {options.target!r} is not callable")
+    return factory(catalog, **options.options)
+
+
+_KNOWN_TOPICS = (
+    "conversation.turns",
+    "conversation.control",
+    "conversation.actions",
+    "conversation.outcomes",
+    "conversation.outbound",
+    "conversation.answers",
+    "conversation.labels",
+    "conversation.timers",
+    "conversation.live-actions",
+    "tool.results",
+    "shadow.proposals",
+    "shadow.comparisons",
+)

@@ -1,0 +1,120 @@
+"""The checks that every record passes before a role sees it.
+
+A record that fails one can never be handled: it goes to the dead letters with its bytes
+untouched, and the partition goes on. Everything here is a check of form; what an event *means* is
+the core's business.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from turnstream.core.events import Event, Source
+from turnstream.stream import Record, Rejected
+from turnstream.stream.codec import Codec, MalformedValue
+from turnstream.stream.partitioner import Partitioner
+
+ORIGIN: Final = "turnstream.origin."
+"""Prefix of the headers by which a replayed dead letter names the record that it was."""
+
+_REMEMBERED_KEYS: Final = 65_536
+"""Keys whose partition is remembered: hashing each key again would cost more than decoding it."""
+
+
+class InConversation(Protocol):
+    """An event that belongs to a conversation."""
+
+    @property
+    def conversation_id(self) -> str:
+        """The key of its record."""
+        ...
+
+
+class Intake:
+    """Decodes the records of a role's source topics and refuses what does not belong there."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        *,
+        topics: Mapping[str, str],
+        partitions: int,
+        partitioner: Partitioner,
+        max_record_bytes: int,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            codec: decodes values.
+            topics: physical name of each source topic to its logical name.
+            partitions: the shared partition count.
+            partitioner: how the producers of turns choose a partition.
+            max_record_bytes: largest accepted value, uncompressed.
+        """
+        self._codec = codec
+        self._topics = topics
+        self._partitions = partitions
+        self._partitioner = partitioner
+        self._max_record_bytes = max_record_bytes
+        self._partition_of: dict[bytes, int] = {}
+
+    def admit(self, record: Record) -> tuple[bytes, Event]:
+        """The record's key and its event.
+
+        Raises:
+            Rejected: no key, no value, too large, not decodable, another key than its
+                conversation id, or another partition than its key's.
+            UnknownSchema: it was written with a schema that is not known yet.
+        """
+        key, value = record.key, record.value
+        if not key:
+            raise Rejected("missing_key", "expected the conversation id as the key")
+        if value is None:
+            raise Rejected("missing_value", "a tombstone means nothing on this topic")
+        if len(value) > self._max_record_bytes:
+            limit = self._max_record_bytes
+            raise Rejected("oversized", f"{len(value)} bytes; at most {limit} are accepted")
+        try:
+            event = self._codec.decode(self._topics[record.topic], value)
+        except MalformedValue as error:
+            raise Rejected(error.reason, error.detail) from error
+        belongs: InConversation = event  # type: ignore[assignment]
+        if belongs.conversation_id.encode() != key:
+            raise Rejected("wrong_partition", "the key is not the event's conversation_id")
+        expected = self._partition(key)
+        if expected != record.partition:
+            raise Rejected("wrong_partition", f"the key belongs to partition {expected}")
+        return key, event
+
+    async def resolve_schema(self, fingerprint: str) -> bool:
+        """Look up a writer's schema that :meth:`admit` did not know."""
+        return await self._codec.resolve(fingerprint)
+
+    def _partition(self, key: bytes) -> int:
+        known = self._partition_of.get(key)
+        if known is None:
+            if len(self._partition_of) >= _REMEMBERED_KEYS:
+                self._partition_of.clear()
+            known = self._partition_of[key] = self._partitioner(key, self._partitions)
+        return known
+
+
+def source_of(record: Record) -> Source:
+    """The record that ids are made of: its own coordinates, or its origin if it was replayed."""
+    if record.headers:
+        origin = {
+            name.removeprefix(ORIGIN): value
+            for name, value in record.headers
+            if name.startswith(ORIGIN) and value is not None
+        }
+        if origin.keys() >= {"topic", "partition", "offset"}:
+            try:
+                return Source(
+                    topic=origin["topic"].decode(),
+                    partition=int(origin["partition"]),
+                    offset=int(origin["offset"]),
+                )
+            except ValueError:
+                pass  # headers that only look like ours: the record stands for itself
+    return Source.model_construct(
+        topic=record.topic, partition=record.partition, offset=record.offset
+    )

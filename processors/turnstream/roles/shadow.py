@@ -1,0 +1,548 @@
+"""The shadow role: what another configuration would do on live traffic, without doing it.
+
+It reads what `decide` reads, and what was decided. For each live action it brings its own copy of
+the conversation to the very inputs that the live decision had seen, makes its own proposal there,
+publishes it beside a comparison, and then follows the live side. Where people act instead of
+`decide` (``compare_with: people``), it proposes at each customer turn and pairs with what the
+person did next.
+
+It cannot act: it imports no executor and no tool, holds no credential of one, and the stream
+refuses any topic but its own.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import isawaitable
+from typing import Final, Literal, cast
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from turnstream.core.compare import arguments_equal, live_side, verdict_of
+from turnstream.core.contract import Decision, HandoffCause
+from turnstream.core.conversation import Conversation
+from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
+from turnstream.core.events import (
+    ActionEvent,
+    Answer,
+    ConversationControl,
+    ConversationTurn,
+    Event,
+    Label,
+    LiveAction,
+    ShadowComparison,
+    ShadowProposal,
+    Source,
+    Timer,
+    ToolResult,
+    Versions,
+)
+from turnstream.core.identity import shadow_id
+from turnstream.core.mirror import follow, follow_person, rested
+from turnstream.core.ports import Decider, DeciderUnavailable, Proposal
+from turnstream.core.ruleset import Ruleset
+from turnstream.core.step import step
+from turnstream.metrics import Metrics
+from turnstream.roles.deployment import Deployment, StreamRole
+from turnstream.roles.intake import Intake, source_of
+from turnstream.roles.publishing import Publisher
+from turnstream.stream import (
+    Handled,
+    LaneContext,
+    Publication,
+    Record,
+    StateTooNew,
+    StateUnreadable,
+    TimerDue,
+)
+
+log = structlog.get_logger(__name__)
+
+SOURCES: Final = (
+    "conversation.turns",
+    "conversation.control",
+    "tool.results",
+    "conversation.answers",
+    "conversation.labels",
+    "conversation.timers",
+    "conversation.actions",
+    "conversation.live-actions",
+)
+WRITES: Final = ("shadow.proposals", "shadow.comparisons")
+
+RECORD_VERSION: Final = 1
+_MAX_HEARD: Final = 200
+"""Inputs kept until their live decision arrives; older ones are folded without a proposal."""
+_MAX_HEARD_CHARACTERS: Final = 200_000
+"""Bounds the same in size: the record must fit its topic's 1 MiB."""
+_MAX_WAITING: Final = 32
+"""Live actions kept until all their inputs have arrived, and proposals until a person acts."""
+
+Heard = ConversationTurn | ConversationControl | ToolResult | Answer | Label | Timer
+
+
+@dataclass(frozen=True, slots=True)
+class HeardInput:
+    """An input that the live side may decide about."""
+
+    source: Source
+    topic: str
+    offset: int
+    timestamp: int
+    event: Heard
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProposal:
+    """A proposal that waits for what a person does."""
+
+    source: Source
+    turn_id: str
+    decision: Decision
+    arguments_json: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """What the shadow keeps of one conversation."""
+
+    record_version: int = RECORD_VERSION
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    mirror: Conversation = field(default_factory=Conversation)
+    heard: tuple[HeardInput, ...] = ()
+    actions: tuple[ActionEvent, ...] = ()
+    """Live actions whose inputs have not all arrived."""
+    proposals: tuple[OpenProposal, ...] = ()
+    early: tuple[LiveAction, ...] = ()
+    """Live actions of people that arrived before their turn."""
+
+
+_RECORD: Final = TypeAdapter(Shadowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What the shadow would have done at one input."""
+
+    decision: Decision
+    arguments_json: str | None
+    cause: HandoffCause | None
+    versions: Versions
+    diagnostics_json: str
+
+
+class ShadowHandler:
+    """Proposes and compares; never acts."""
+
+    def __init__(
+        self,
+        *,
+        intake: Intake,
+        publisher: Publisher,
+        ruleset: Ruleset,
+        decider: Decider,
+        metrics: Metrics,
+        compare_with: Literal["decide", "people"],
+        pair_within_ms: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            intake: checks and decodes records.
+            publisher: encodes events.
+            ruleset: the candidate's compiled catalog.
+            decider: the candidate.
+            metrics: where comparisons are counted.
+            compare_with: whose actions are the live side.
+            pair_within_ms: how long a proposal waits for a person.
+            now_ms: the wall clock.
+        """
+        self._intake = intake
+        self._publisher = publisher
+        self._ruleset = ruleset
+        self._decider = decider
+        self._metrics = metrics
+        self._with_people = compare_with == "people"
+        self._pair_within_ms = pair_within_ms
+        self._now_ms = now_ms
+
+    def admit(self, record: Record) -> tuple[bytes, Event]:
+        """Decode and check a record."""
+        return self._intake.admit(record)
+
+    def handle(
+        self,
+        record: Record,
+        event: Event,
+        state: Shadowed | None,
+        lane: LaneContext[Shadowed],
+    ) -> Awaitable[Handled[Shadowed]]:
+        """Take an input or a live action over; propose and compare where both are there."""
+        state = state or Shadowed()
+        state = replace(state, watermarks={**state.watermarks, record.topic: record.offset})
+        if self._with_people:
+            return self._beside_people(record, event, state)
+        return self._beside_decide(record, event, state)
+
+    def flood(self, record: Record, event: Event, state: Shadowed | None) -> Handled[Shadowed]:
+        """Pass over an input of a conversation that sends too fast; the live side hands it off."""
+        return self._passed_over(record, state)
+
+    def abandon(
+        self,
+        record: Record,
+        event: Event,
+        state: Shadowed | None,
+        *,
+        attempts: int,
+        error: BaseException,
+    ) -> Handled[Shadowed]:
+        """Pass over an input that could not be handled: a shadow has nobody to hand over to."""
+        log.error("input abandoned", topic=record.topic, error=type(error).__name__)
+        return self._passed_over(record, state)
+
+    async def resolve_schema(self, fingerprint: str) -> bool:
+        """Look up a writer's schema."""
+        return await self._intake.resolve_schema(fingerprint)
+
+    def timer(self, key: bytes, timer: TimerDue) -> Publication:
+        """Never called: a shadow sets no timers."""
+        raise AssertionError("a shadow has no timers")
+
+    def _passed_over(self, record: Record, state: Shadowed | None) -> Handled[Shadowed]:
+        state = state or Shadowed()
+        return Handled(replace(state, watermarks={**state.watermarks, record.topic: record.offset}))
+
+    # --- beside decide --------------------------------------------------------------------------
+
+    async def _beside_decide(
+        self, record: Record, event: Event, state: Shadowed
+    ) -> Handled[Shadowed]:
+        if isinstance(event, ActionEvent):
+            if event.batch_index == 0:
+                actions = sorted((*state.actions, event), key=lambda one: one.input_no)
+                state = replace(state, actions=tuple(actions))
+        elif not isinstance(event, LiveAction):
+            heard = _heard(record, cast("Heard", event))
+            state = replace(state, heard=(*state.heard, heard))
+        publications: list[Publication] = []
+        while state.actions and (_complete(state) or len(state.actions) > _MAX_WAITING):
+            action, *later = state.actions
+            state = replace(state, actions=tuple(later))
+            state, proposed = await self._at(action, state)
+            if proposed is not None:
+                publications += self._published(record, action.source, action, proposed)
+            state = replace(state, mirror=follow(state.mirror, action, self._ruleset))
+        state = self._bounded(record.key.decode(), state)
+        return Handled(self._closing(event, state), publications)
+
+    async def _at(self, action: ActionEvent, state: Shadowed) -> tuple[Shadowed, Proposed | None]:
+        """Bring the mirror to what a live decision had seen, and decide there."""
+        seen = [one for one in state.heard if one.offset <= action.seen.get(one.topic, -1)]
+        # Topics are read at different speeds; the input that was decided about comes last.
+        seen.sort(key=lambda one: (one.source == action.source, one.timestamp))
+        later = tuple(one for one in state.heard if one not in seen)
+        mirror, proposed = state.mirror, None
+        for one in seen:
+            before = mirror
+            mirror, proposed = await self._stepped(
+                action.conversation_id, one, mirror, propose=one.source == action.source
+            )
+            mirror = rested(mirror, before)
+        return replace(state, mirror=mirror, heard=later), proposed
+
+    # --- beside people --------------------------------------------------------------------------
+
+    async def _beside_people(
+        self, record: Record, event: Event, state: Shadowed
+    ) -> Handled[Shadowed]:
+        publications: list[Publication] = []
+        match event:
+            case LiveAction():
+                state = replace(state, early=(*state.early, event)[-_MAX_WAITING:])
+            case ActionEvent():
+                pass
+            case _:
+                one = _heard(record, cast("Heard", event))
+                before = state.mirror
+                mirror, proposed = await self._stepped(
+                    record.key.decode(), one, before, propose=True
+                )
+                state = replace(state, mirror=rested(mirror, before))
+                if proposed is not None and isinstance(event, ConversationTurn):
+                    publications += self._published(record, one.source, None, proposed)
+                    waiting = OpenProposal(
+                        one.source,
+                        event.turn_id,
+                        proposed.decision,
+                        proposed.arguments_json,
+                        event.occurred_at,
+                    )
+                    state = replace(state, proposals=(*state.proposals, waiting)[-_MAX_WAITING:])
+        state, paired = self._paired(record, state)
+        return Handled(self._closing(event, state), [*publications, *paired])
+
+    def _paired(self, record: Record, state: Shadowed) -> tuple[Shadowed, list[Publication]]:
+        """Pair what people did with the proposals that waited for it."""
+        publications: list[Publication] = []
+        unpaired: list[LiveAction] = []
+        proposals = list(state.proposals)
+        for live in state.early:
+            match = _pair(live, proposals, self._pair_within_ms)
+            if match is None:
+                unpaired.append(live)
+                continue
+            proposals.remove(match)
+            publications.append(
+                self._comparison(
+                    record,
+                    match.source,
+                    live=live,
+                    proposed=match.decision,
+                    arguments_json=match.arguments_json,
+                    versions=self._versions(self._decider.name),
+                )
+            )
+            state = replace(state, mirror=follow_person(state.mirror, live, self._ruleset))
+        return replace(state, proposals=tuple(proposals), early=tuple(unpaired)), publications
+
+    # --- both -------------------------------------------------------------------------------------
+
+    async def _stepped(
+        self, conversation_id: str, one: HeardInput, mirror: Conversation, *, propose: bool
+    ) -> tuple[Conversation, Proposed | None]:
+        """Step the mirror through an input, asking the candidate where the step wants to."""
+        cause = Input(
+            conversation_id=conversation_id,
+            event=one.event,
+            source=one.source,
+            topic=one.topic,
+            offset=one.offset,
+            timestamp=one.timestamp,
+            now=one.timestamp,
+        )
+        outcome = step(mirror, cause, self._ruleset)
+        heard = outcome.state
+        while outcome.effects and isinstance(last := outcome.effects[-1], Propose):
+            if not propose:
+                return heard, None
+            reply: Proposal | Undecided
+            try:
+                answer = self._decider.propose(last.request)
+                reply = await answer if isawaitable(answer) else answer
+            except DeciderUnavailable as error:
+                self._metrics.decider_failed("unavailable")
+                reply = Undecided(type(error).__name__)
+            outcome = step(outcome.state, replace(cause, event=reply), self._ruleset)
+        return heard, _first_action(outcome)
+
+    def _published(
+        self, record: Record, source: Source, live: ActionEvent | None, proposed: Proposed
+    ) -> list[Publication]:
+        conversation_id = record.key.decode()
+        event_id = shadow_id(conversation_id, source, "proposal")
+        event = ShadowProposal(
+            proposal_id=event_id,
+            conversation_id=conversation_id,
+            source=source,
+            turn_id=live.turn_id if live is not None else None,
+            decision=proposed.decision,
+            arguments_json=proposed.arguments_json,
+            handoff_cause=proposed.cause,
+            versions=proposed.versions,
+            diagnostics_json=proposed.diagnostics_json,
+            decided_at=self._now_ms(),
+        )
+        publications = [
+            self._publisher.publication(event, key=record.key, event_id=event_id, record=record)
+        ]
+        if live is not None:
+            publications.append(
+                self._comparison(
+                    record,
+                    source,
+                    live=live,
+                    proposed=proposed.decision,
+                    arguments_json=proposed.arguments_json,
+                    versions=proposed.versions,
+                )
+            )
+        return publications
+
+    def _comparison(
+        self,
+        record: Record,
+        source: Source,
+        *,
+        live: ActionEvent | LiveAction,
+        proposed: Decision,
+        arguments_json: str | None,
+        versions: Versions,
+    ) -> Publication:
+        action, tool, missing_field, live_arguments = live_side(live)
+        verdict = verdict_of(proposed, action, tool, missing_field)
+        self._metrics.compared(verdict)
+        conversation_id = record.key.decode()
+        event_id = shadow_id(conversation_id, source, "comparison")
+        event = ShadowComparison(
+            comparison_id=event_id,
+            conversation_id=conversation_id,
+            source=source,
+            turn_id=live.turn_id,
+            proposed=proposed,
+            live_action=action,  # type: ignore[arg-type]
+            live_tool=tool,
+            live_missing_field=missing_field,
+            live_id=live.action_id if isinstance(live, ActionEvent) else live.live_action_id,
+            arguments_equal=arguments_equal(arguments_json, live_arguments),
+            verdict=verdict,
+            versions=versions,
+            compared_at=self._now_ms(),
+        )
+        return self._publisher.publication(event, key=record.key, event_id=event_id, record=record)
+
+    def _versions(self, model: str) -> Versions:
+        return Versions(
+            decision_version=self._ruleset.decision_version,
+            presentation_version=self._ruleset.presentation_version,
+            model=model,
+        )
+
+    def _bounded(self, conversation_id: str, state: Shadowed) -> Shadowed:
+        """Fold the oldest inputs that no live decision came for."""
+        heard, mirror = list(state.heard), state.mirror
+        characters = sum(_size(one) for one in heard)
+        while heard and (len(heard) > _MAX_HEARD or characters > _MAX_HEARD_CHARACTERS):
+            one = heard.pop(0)
+            characters -= _size(one)
+            cause = Input(
+                conversation_id=conversation_id,
+                event=one.event,
+                source=one.source,
+                topic=one.topic,
+                offset=one.offset,
+                timestamp=one.timestamp,
+                now=one.timestamp,
+            )
+            mirror = rested(step(mirror, cause, self._ruleset).state, mirror)
+        return replace(state, heard=tuple(heard), mirror=mirror)
+
+    def _closing(self, event: Event, state: Shadowed) -> Shadowed:
+        """Drop everything but the watermarks when the live conversation has ended."""
+        ended = isinstance(event, ConversationControl) and event.kind in ("close", "forget")
+        if isinstance(event, Timer) and event.kind == "conversation_close":
+            ttl = self._ruleset.limits.conversation_ttl_ms
+            ended = state.mirror.updated_at + ttl <= event.due_at
+        if not ended:
+            return state
+        return Shadowed(watermarks=state.watermarks, mirror=Conversation(phase="closed"))
+
+
+def _heard(record: Record, event: Heard) -> HeardInput:
+    return HeardInput(source_of(record), record.topic, record.offset, record.timestamp, event)
+
+
+def _size(one: HeardInput) -> int:
+    match one.event:
+        case ConversationTurn(text=text, passages=passages):
+            return len(text) + sum(len(passage.text) for passage in passages)
+        case ToolResult(result_json=result):
+            return len(result or "")
+        case Answer(text=text):
+            return len(text or "")
+        case _:
+            return 0
+
+
+def _complete(state: Shadowed) -> bool:
+    """Whether all inputs that the oldest waiting live action had seen have arrived."""
+    return all(
+        state.watermarks.get(topic, -1) >= offset for topic, offset in state.actions[0].seen.items()
+    )
+
+
+def _pair(
+    live: LiveAction, proposals: Sequence[OpenProposal], pair_within_ms: int
+) -> OpenProposal | None:
+    """The proposal that a live action belongs to: by turn id, else the last one before it."""
+    if live.turn_id is not None:
+        return next((one for one in proposals if one.turn_id == live.turn_id), None)
+    before = [one for one in proposals if 0 <= live.occurred_at - one.at <= pair_within_ms]
+    return max(before, key=lambda one: one.at, default=None)
+
+
+def _first_action(outcome: Step) -> Proposed | None:
+    for effect in outcome.effects:
+        if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent):
+            action = effect.event
+            return Proposed(
+                decision=action.decision,
+                arguments_json=action.call.arguments_json if action.call is not None else None,
+                cause=action.handoff.cause  # type: ignore[arg-type]
+                if action.handoff is not None
+                else None,
+                versions=action.versions,
+                diagnostics_json=action.diagnostics_json,
+            )
+    return None
+
+
+class ShadowedFormat:
+    """How the shadow's copies are stored, for the stream."""
+
+    def load(self, value: bytes) -> Shadowed:
+        """Read a record."""
+        try:
+            state = _RECORD.validate_json(value)
+        except ValidationError as error:
+            raise StateUnreadable("a shadow's record does not have its form") from error
+        if state.record_version > RECORD_VERSION:
+            raise StateTooNew(state.record_version)
+        return state
+
+    def dump(self, state: Shadowed) -> bytes:
+        """Write a record."""
+        return _RECORD.dump_json(state)
+
+    def watermark(self, state: Shadowed, topic: str) -> int:
+        """Highest offset of a topic that has been handled."""
+        return state.watermarks.get(topic, -1)
+
+    def watermarks(self, state: Shadowed) -> Mapping[str, int]:
+        """All of them."""
+        return state.watermarks
+
+    def closed(self, state: Shadowed) -> bool:
+        """Whether the conversation is over."""
+        return state.mirror.phase == "closed" and not state.heard
+
+    def timers(self, state: Shadowed) -> Sequence[TimerDue]:
+        """None: a shadow writes to no topic of the conversation."""
+        return ()
+
+
+def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
+    """The shadow role of a deployment."""
+    settings = deployment.settings.shadow
+    candidate = deployment.candidate()
+    handler = ShadowHandler(
+        intake=deployment.intake(SOURCES),
+        publisher=deployment.publisher("shadow"),
+        ruleset=candidate.ruleset,
+        decider=candidate.decider(settings.decider),
+        metrics=deployment.metrics,
+        compare_with=settings.compare_with,
+        pair_within_ms=int(settings.pair_within_seconds * 1000),
+        now_ms=deployment.now_ms,
+    )
+    return StreamRole(
+        name="shadow",
+        handler=handler,
+        state_format=ShadowedFormat(),
+        sources=SOURCES,
+        writes=WRITES,
+        rejects=frozenset({"conversation.live-actions"}),
+        dead_letter_topic="shadow.proposals.dlq",
+    )

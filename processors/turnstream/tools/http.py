@@ -1,0 +1,301 @@
+"""Tools behind HTTP.
+
+Arguments named in the URL are put there, percent-quoted; the others are the query of a GET or
+DELETE and the JSON body of any other method. A 2xx reply holds the result. A 4xx reply may hold
+``{"error": {"code": ...}}``: a code that the catalog lists is a business error. Redirects are never
+followed: they would carry the customer's data and our secrets to a host that nobody allowed.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+import orjson
+from pydantic import JsonValue
+
+from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
+from turnstream.core.definitions import HttpBinding, Tool
+from turnstream.core.ports import ToolCall, ToolReply
+from turnstream.tools.egress import Egress
+from turnstream.tools.errors import (
+    INVALID_ARGUMENT,
+    INVALID_RESULT,
+    MISCONFIGURED,
+    TIMEOUT,
+    TOOL_ERROR,
+    UNAVAILABLE,
+    BindingError,
+    failed,
+    refused,
+)
+from turnstream.tools.results import RESULT_BYTES, InvalidResult, ResultSchema
+
+IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
+USED_HEADER: Final = "X-Used-SHA256"
+"""A service may say here what it used: the SHA-256 of the object, 64 hex digits."""
+
+_ARGUMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+_CONNECTIONS: Final = 1000
+"""As many as the default slots: with fewer, calls use up their time-outs waiting for each other."""
+
+_NEVER_SENT: Final = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+)
+"""Failures before the first byte: the call had no effect for certain."""
+
+_TRY_LATER: Final = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+
+_REFUSED_UNSTARTED: Final = frozenset({HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.SERVICE_UNAVAILABLE})
+"""5xx by which a service says that it did not begin; any other may come after the effect."""
+
+
+class _UnsendableError(Exception):
+    """Something cannot be put where the binding wants it; nothing was sent."""
+
+    def __init__(self, message: str, *, code: str = INVALID_ARGUMENT) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    url: str
+    body: bytes | None
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of what carries the arguments: the body, or the URL's path and query."""
+        if self.body is not None:
+            return hashlib.sha256(self.body).hexdigest()
+        parts = urlsplit(self.url)
+        return hashlib.sha256(f"{parts.path}?{parts.query}".encode()).hexdigest()
+
+
+def http_client() -> httpx.AsyncClient:
+    """The client that all HTTP tools of a process share.
+
+    It takes nothing from the environment: a proxy variable would be a way around the egress list.
+    """
+    return httpx.AsyncClient(
+        follow_redirects=False,
+        trust_env=False,
+        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
+    )
+
+
+class HttpTool:
+    """Calls one tool over HTTP."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        tool: Tool,
+        binding: HttpBinding,
+        client: httpx.AsyncClient,
+        egress: Egress,
+    ) -> None:
+        """Bind a tool.
+
+        Args:
+            name: the tool's name.
+            tool: its definition.
+            binding: its binding, the base URL filled in.
+            client: the shared client.
+            egress: the allowed hosts.
+
+        Raises:
+            BindingError: the binding's host is not allowed.
+        """
+        egress.check(binding.url)
+        self._name = name
+        self._tool = tool
+        self._binding = binding
+        self._client = client
+        self._egress = egress
+        self._results = ResultSchema(tool.result_schema)
+        self._secrets = {
+            header: SecretRef(value)
+            for header, value in binding.headers.items()
+            if is_reference(value)
+        }
+        self._in_url = frozenset(_ARGUMENT.findall(binding.url))
+
+    async def call(self, call: ToolCall) -> ToolReply:
+        """Make one call, within the tool's time-out."""
+        write = self._tool.effect == "write"
+        try:
+            request = self._request(call.arguments)
+            headers = self._headers(call)
+        except _UnsendableError as error:
+            return failed(error.code, str(error))
+        try:
+            async with asyncio.timeout(self._tool.timeout_seconds):
+                reply = await self._exchange(request, headers)
+        except _NEVER_SENT as error:
+            reply = failed(UNAVAILABLE, f"no connection ({type(error).__name__})", retryable=True)
+        except (TimeoutError, httpx.TimeoutException):
+            reply = failed(
+                TIMEOUT,
+                f"no reply within {self._tool.timeout_seconds:g} s",
+                retryable=True,
+                outcome_unknown=write,
+            )
+        except httpx.HTTPError as error:
+            reply = failed(
+                UNAVAILABLE,
+                f"the connection broke ({type(error).__name__})",
+                retryable=True,
+                outcome_unknown=write,
+            )
+        return replace(reply, body_hash=request.hash)
+
+    async def close(self) -> None:
+        """Release connections; those of the other HTTP tools too, they share them."""
+        await self._client.aclose()
+
+    # --- the request ----------------------------------------------------------------------------
+
+    def _request(self, arguments: Mapping[str, JsonValue]) -> _Request:
+        in_url = {name: value for name, value in arguments.items() if name in self._in_url}
+        rest = {name: value for name, value in arguments.items() if name not in self._in_url}
+        url = self._filled(in_url)
+        if self._binding.method in ("GET", "DELETE"):
+            if rest:
+                query = urlencode(
+                    [(name, text) for name, value in rest.items() for text in _texts(value)]
+                )
+                url += ("&" if "?" in url else "?") + query
+            request = _Request(url, None)
+        else:
+            request = _Request(url, orjson.dumps(rest))
+        try:
+            # Arguments cannot reach the host; should one ever do, the call ends here.
+            self._egress.check(request.url)
+            httpx.URL(request.url)
+        except (BindingError, httpx.InvalidURL):
+            raise _UnsendableError("the arguments do not fit into the URL") from None
+        return request
+
+    def _filled(self, arguments: Mapping[str, JsonValue]) -> str:
+        path, question, query = self._binding.url.partition("?")
+        segments = path.split("/")
+        for index, segment in enumerate(segments):
+            filled = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), segment)
+            # A client resolves these before it sends: the call would go to another resource.
+            if filled != segment and filled in ("", ".", ".."):
+                raise _UnsendableError("an argument of the URL's path is empty or only dots")
+            segments[index] = filled
+        query = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), query)
+        return "/".join(segments) + question + query
+
+    def _headers(self, call: ToolCall) -> dict[str, str]:
+        headers = {
+            "Accept": "application/json",
+            # A compressed reply could be small on the wire and large in memory.
+            "Accept-Encoding": "identity",
+            IDEMPOTENCY_HEADER: call.idempotency_key,
+        }
+        if self._binding.method not in ("GET", "DELETE"):
+            headers["Content-Type"] = "application/json"
+        headers.update(self._binding.headers)
+        for name, secret in self._secrets.items():
+            try:
+                headers[name] = secret.resolve()
+            except SecretUnavailable as error:
+                raise _UnsendableError(str(error), code=MISCONFIGURED) from None
+        if self._binding.subject_header is not None and call.subject_id is not None:
+            headers[self._binding.subject_header] = call.subject_id
+        for name, value in headers.items():
+            # The client's own error would repeat the value, which may be a secret.
+            if not value.isascii() or _CONTROL.search(value):
+                code = MISCONFIGURED if name in self._secrets else INVALID_ARGUMENT
+                raise _UnsendableError(f"header {name} must be printable ASCII", code=code)
+        return headers
+
+    # --- the reply ------------------------------------------------------------------------------
+
+    async def _exchange(self, request: _Request, headers: Mapping[str, str]) -> ToolReply:
+        async with self._client.stream(
+            self._binding.method,
+            request.url,
+            headers=headers,
+            content=request.body,
+            timeout=self._tool.timeout_seconds,
+        ) as response:
+            body = await _limited(response)
+        return self._reply(response, body)
+
+    def _reply(self, response: httpx.Response, body: bytes | None) -> ToolReply:
+        write = self._tool.effect == "write"
+        status = response.status_code
+        if response.is_success:
+            if body is None:
+                message = f"the reply is compressed or longer than {RESULT_BYTES} bytes"
+                return failed(INVALID_RESULT, message, outcome_unknown=write)
+            try:
+                result = self._results.read(body, path=self._binding.result_path)
+            except InvalidResult as error:
+                return failed(INVALID_RESULT, str(error), outcome_unknown=write)
+            used = response.headers.get(USED_HEADER, "").lower()
+            return ToolReply(result=result, used_hash=used if _SHA256.fullmatch(used) else None)
+        if status in _TRY_LATER:
+            return failed(UNAVAILABLE, f"status {status}", retryable=True)
+        if response.is_server_error:
+            unknown = write and status not in _REFUSED_UNSTARTED
+            return failed(UNAVAILABLE, f"status {status}", retryable=True, outcome_unknown=unknown)
+        if response.is_client_error:
+            return refused(self._tool, _error_code(body), otherwise=f"refused, status {status}")
+        return failed(TOOL_ERROR, f"status {status}; redirects are not followed")
+
+
+async def _limited(response: httpx.Response) -> bytes | None:
+    """The body; None when it is too long or compressed although we asked for neither."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return None
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > RESULT_BYTES:
+            return None
+    return bytes(body)
+
+
+def _error_code(body: bytes | None) -> str:
+    """The code of ``{"error": {"code": ...}}``; empty for any other body."""
+    try:
+        document = orjson.loads(body or b"")
+    except orjson.JSONDecodeError:
+        return ""
+    error = document.get("error") if isinstance(document, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _quoted(name: str, arguments: Mapping[str, JsonValue]) -> str:
+    value = arguments.get(name)
+    if value is None or isinstance(value, dict | list):
+        raise _UnsendableError(f"argument {name!r} of the URL is absent or not a single value")
+    return quote(_text(value), safe="")
+
+
+def _texts(value: JsonValue) -> list[str]:
+    """The values of a query parameter; a list repeats it."""
+    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

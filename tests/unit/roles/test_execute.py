@@ -1,0 +1,457 @@
+"""The execute role: checks, the journal, retries, and what is said about each call."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.roles.bench import (
+    NOW,
+    Counted,
+    FakeLane,
+    action,
+    catalog,
+    events,
+    intake,
+    publisher,
+    record,
+)
+from turnstream.catalog import argument_checks
+from turnstream.core.events import ActionEvent, ToolResult
+from turnstream.core.ports import ToolCall, ToolReply
+from turnstream.core.ruleset import Ruleset
+from turnstream.roles.deployment import DeploymentError
+from turnstream.roles.execute import (
+    ExecuteHandler,
+    Execution,
+    check_write_timeouts,
+    journal_format,
+)
+from turnstream.stream import Handled, Rejected, StateTooNew, StateUnreadable
+
+ACTIONS = "conversation.actions"
+SHIPPED = ToolReply(result={"status": "shipped"}, body_hash="b" * 64, used_hash="c" * 64)
+DOWN = ToolReply(result=None, error_code="unavailable", error_message="status 503", retryable=True)
+TIMED_OUT = replace(DOWN, error_code="timeout", outcome_unknown=True)
+NOT_FOUND = ToolReply(result=None, error_code="order_not_found", error_message="no such order")
+
+
+class ScriptedTool:
+    """A binding that replies as told, and says when it is called."""
+
+    def __init__(
+        self, *replies: ToolReply | Exception, during: Callable[[], object] = tuple
+    ) -> None:
+        self.replies = list(replies)
+        self.calls: list[ToolCall] = []
+        self.during = during
+
+    async def call(self, call: ToolCall) -> ToolReply:
+        """Give the next reply."""
+        self.calls.append(call)
+        self.during()
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class Bench:
+    """An executor with one scripted tool behind every name."""
+
+    def __init__(self, *replies: ToolReply | Exception) -> None:
+        self.catalog = catalog()
+        self.tool = ScriptedTool(*replies)
+        self.counted = Counted(self.catalog)
+        self.lane: FakeLane[Execution] = FakeLane()
+        self.slept: list[float] = []
+        self.now = NOW
+        self.handler = ExecuteHandler(
+            intake=intake(),
+            publisher=publisher("execute"),
+            ruleset=Ruleset(
+                catalog=self.catalog,
+                decision_version="d",
+                presentation_version="p",
+                checks=argument_checks(self.catalog),
+            ),
+            tools=dict.fromkeys(self.catalog.tools, self.tool),
+            metrics=self.counted.metrics,
+            max_record_bytes=262_144,
+            now_ms=lambda: self.now,
+            sleep=self.sleep,
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the clock run instead of waiting."""
+        self.slept.append(seconds)
+        self.now += int(seconds * 1000)
+
+    async def run(self, event: ActionEvent, state: Execution | None = None) -> Handled[Execution]:
+        """Handle one action from admission to its end."""
+        source = record(event, 7, topic=ACTIONS)
+        key, admitted = self.handler.admit(source)
+        assert key == b"c-1/" + event.action_id.encode()
+        outcome = self.handler.handle(source, admitted, state, self.lane)
+        return await outcome if isawaitable(outcome) else outcome
+
+
+def order_call(tool: str = "get_order_status", **changes: Any) -> ActionEvent:
+    """A call about one order."""
+    payload: dict[str, Any] = {
+        "tool_call_id": "a-1",
+        "tool": tool,
+        "arguments_json": '{"order_id":"A-1001"}',
+        "provenance": {"order_id": "message"},
+        "effect": "read",
+        "deadline_at": NOW + 60_000,
+        "subject_id": "customer-7",
+        "permissions": ["orders:write"],
+    }
+    return action("call_tool", payload | changes)
+
+
+def only(handled: Handled[Execution]) -> ToolResult:
+    """The one result of an outcome."""
+    (result,) = events(handled)
+    assert isinstance(result, ToolResult)
+    return result
+
+
+def brief(result: ToolResult) -> tuple[bool, str, str | None, int]:
+    """Final, outcome, error code, attempts."""
+    code = result.error.code if result.error is not None else None
+    return result.final, result.outcome, code, result.attempts
+
+
+def started(attempts: int = 1, tool: str = "get_order_status") -> Execution:
+    """What a call that was begun leaves in the journal."""
+    return Execution(action_id="a-1", tool=tool, phase="started", attempts=attempts, updated_at=NOW)
+
+
+async def test_a_call_is_begun_called_and_done() -> None:
+    """STARTED is committed before the call; result, journal and offset come together after it."""
+    bench = Bench(SHIPPED)
+    at_call: list[int] = []
+    bench.tool.during = lambda: at_call.append(len(bench.lane.committed))
+
+    handled = await bench.run(order_call())
+
+    assert at_call == [1]
+    assert bench.lane.committed == [(b"c-1/a-1", started(), [])]
+    assert bench.tool.calls == [
+        ToolCall(
+            tool="get_order_status",
+            arguments={"order_id": "A-1001"},
+            idempotency_key="a-1",
+            subject_id="customer-7",
+            conversation_id="c-1",
+        )
+    ]
+    result = only(handled)
+    assert (result.ok, result.final, result.outcome) == (True, True, "done")
+    assert json.loads(result.result_json or "") == {"status": "shipped"}
+    assert result.arguments_hash == hashlib.sha256(b'{"order_id":"A-1001"}').hexdigest()
+    assert (result.body_hash, result.used_hash) == ("b" * 64, "c" * 64)
+    assert handled.publications[0].key == b"c-1"
+    assert handled.state == Execution(
+        action_id="a-1",
+        tool="get_order_status",
+        phase="done",
+        attempts=1,
+        updated_at=NOW,
+        result_hash=hashlib.sha256(b'{"status":"shipped"}').hexdigest(),
+        watermarks={ACTIONS: 7},
+    )
+    assert bench.counted.value("tool_calls_total", tool="get_order_status", outcome="done") == 1
+
+
+async def test_other_actions_are_passed_over() -> None:
+    """An action that is no call leaves no record and no event."""
+    handled = await Bench().run(action("answer", {"text": "hello", "locale": "en"}))
+
+    assert handled == Handled(None)
+
+
+async def test_a_failed_read_is_published_before_it_is_tried_again() -> None:
+    """Each failure is published before its retry; the last reply ends the call."""
+    bench = Bench(DOWN, DOWN, SHIPPED)
+
+    handled = await bench.run(order_call())
+
+    commits = [
+        (state.attempts, [brief(cast("ToolResult", one)) for one in published])
+        for _, state, published in bench.lane.committed
+    ]
+    assert commits == [
+        (1, []),
+        (2, [(False, "failed", "unavailable", 1)]),
+        (3, [(False, "failed", "unavailable", 2)]),
+    ]
+    assert brief(only(handled)) == (True, "done", None, 3)
+    assert {"a-1"} == {call.idempotency_key for call in bench.tool.calls}
+    first, second = bench.slept
+    assert 0.5 <= first < 1.0
+    assert 0.75 <= second < 1.5
+    assert bench.counted.value("tool_retries_total", tool="get_order_status") == 2
+    assert bench.counted.value("tool_call_seconds_count", tool="get_order_status") == 3
+
+
+async def test_the_attempts_are_bounded() -> None:
+    """A read that stays unavailable ends as failed after its policy's attempts."""
+    bench = Bench(DOWN, DOWN, DOWN)
+
+    assert brief(only(await bench.run(order_call()))) == (True, "failed", "unavailable", 3)
+
+
+async def test_a_retry_that_would_miss_the_deadline_is_not_made() -> None:
+    """Nothing is tried again once the conversation has stopped waiting for it."""
+    bench = Bench(DOWN)
+
+    handled = await bench.run(order_call(deadline_at=NOW + 100))
+
+    assert brief(only(handled)) == (True, "failed", "unavailable", 1)
+    assert bench.slept == []
+
+
+async def test_a_business_error_is_not_retried() -> None:
+    """A definite refusal ends the call at once."""
+    bench = Bench(NOT_FOUND)
+
+    assert brief(only(await bench.run(order_call()))) == (True, "failed", "order_not_found", 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [(DOWN, "failed"), (TIMED_OUT, "outcome_unknown"), (NOT_FOUND, "failed"), (SHIPPED, "done")],
+)
+async def test_a_plain_write_is_called_once(reply: ToolReply, outcome: str) -> None:
+    """A write that is not idempotent is never tried again, whatever comes back."""
+    bench = Bench(reply)
+
+    result = only(await bench.run(order_call("cancel_order")))
+
+    assert result.outcome == outcome
+    assert len(bench.tool.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("replies", "outcome", "attempts"),
+    [
+        ((TIMED_OUT, SHIPPED), "done", 2),
+        ((TIMED_OUT, NOT_FOUND), "failed", 2),
+        ((TIMED_OUT, DOWN, DOWN), "outcome_unknown", 3),
+        ((DOWN, DOWN, DOWN), "failed", 3),
+    ],
+)
+async def test_an_idempotent_write_is_tried_again(
+    replies: tuple[ToolReply, ...], outcome: str, attempts: int
+) -> None:
+    """A definite reply decides; without one, an attempt that may have worked leaves it unknown."""
+    bench = Bench(*replies)
+
+    result = only(await bench.run(order_call("create_label")))
+
+    assert (result.outcome, result.attempts) == (outcome, attempts)
+
+
+async def test_a_begun_read_is_called_again_after_a_crash() -> None:
+    """STARTED of a read is repeated with the same key, counting on, without a second STARTED."""
+    bench = Bench(SHIPPED)
+
+    handled = await bench.run(order_call(), started(attempts=2))
+
+    assert brief(only(handled)) == (True, "done", None, 2)
+    assert bench.tool.calls[0].idempotency_key == "a-1"
+    assert bench.lane.committed == []
+
+
+async def test_a_begun_write_is_never_called_again() -> None:
+    """STARTED of a plain write ends as outcome_unknown, with no second call."""
+    bench = Bench()
+
+    handled = await bench.run(order_call("cancel_order"), started(tool="cancel_order"))
+
+    assert brief(only(handled)) == (True, "outcome_unknown", "interrupted", 1)
+    assert handled.state is not None
+    assert handled.state.phase == "outcome_unknown"
+    assert bench.tool.calls == []
+
+
+async def test_a_begun_idempotent_write_is_unknown_when_still_unavailable() -> None:
+    """After a crash nobody knows about the first attempt until a definite reply comes."""
+    bench = Bench(DOWN, DOWN)
+
+    result = only(await bench.run(order_call("create_label"), started(attempts=2)))
+
+    assert (result.outcome, result.attempts) == ("outcome_unknown", 3)
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome"),
+    [
+        ("create_label", "outcome_unknown"),
+        ("get_order_status", "failed"),
+        ("gone", "outcome_unknown"),
+    ],
+)
+async def test_a_begun_call_that_may_not_be_repeated_any_more(tool: str, outcome: str) -> None:
+    """Past its deadline, or without its tool, a begun call is ended with what is known of it."""
+    bench = Bench()
+
+    handled = await bench.run(order_call(tool, deadline_at=NOW), started(tool=tool))
+
+    assert brief(only(handled)) == (True, outcome, "interrupted", 1)
+    assert bench.tool.calls == []
+
+
+async def test_an_ended_call_is_not_made_again() -> None:
+    """The same action under another offset only moves the watermark."""
+    bench = Bench()
+    ended = replace(started(), phase="done", watermarks={ACTIONS: 3})
+
+    handled = await bench.run(order_call(), ended)
+
+    assert handled == Handled(replace(ended, watermarks={ACTIONS: 7}))
+    assert bench.tool.calls == []
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome", "code"),
+    [
+        (order_call(deadline_at=NOW), "denied", "expired"),
+        (order_call("cancel_order", permissions=[]), "denied", "missing_permission"),
+        (order_call(subject_id=None), "denied", "missing_subject"),
+        (order_call("no_such_tool"), "failed", "tool_unavailable"),
+        (order_call(arguments_json="[]"), "denied", "invalid_argument"),
+        (order_call(arguments_json="{"), "denied", "invalid_argument"),
+        (order_call(arguments_json="{}"), "denied", "invalid_argument"),
+        (order_call(arguments_json='{"order_id":"../x"}'), "denied", "invalid_argument"),
+    ],
+)
+async def test_what_must_not_be_called_is_refused(
+    event: ActionEvent, outcome: str, code: str
+) -> None:
+    """The live catalog is asked again before anything is committed or sent."""
+    bench = Bench()
+
+    handled = await bench.run(event)
+
+    assert brief(only(handled)) == (True, outcome, code, 0)
+    assert (bench.tool.calls, bench.lane.committed) == ([], [])
+
+
+async def test_public_data_needs_no_customer() -> None:
+    """A tool of public scope is called without an authenticated customer."""
+    bench = Bench(SHIPPED)
+
+    result = only(await bench.run(order_call("list_stores", subject_id=None)))
+
+    assert result.outcome == "done"
+
+
+async def test_an_argument_fault_names_its_place() -> None:
+    """The error of invalid arguments carries path and keyword for the decider."""
+    result = only(await Bench().run(order_call(arguments_json='{"order_id":"B-1"}')))
+
+    assert result.error is not None
+    assert (result.error.path, result.error.keyword) == ("/order_id", "pattern")
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome"), [("get_order_status", "failed"), ("cancel_order", "outcome_unknown")]
+)
+async def test_a_result_too_long_for_its_readers(tool: str, outcome: str) -> None:
+    """A result that could not be read by anybody is an error, small enough to be read."""
+    bench = Bench(ToolReply(result={"status": "x" * 300_000}))
+
+    handled = await bench.run(order_call(tool))
+
+    assert brief(only(handled)) == (True, outcome, "invalid_result", 1)
+    assert len(handled.publications[0].value or b"") < 2_000
+
+
+async def test_a_defect_of_a_write_binding_leaves_the_outcome_unknown() -> None:
+    """An exception out of the call is retried by the stream, which then finds STARTED."""
+    bench = Bench(RuntimeError("defect"))
+    event = order_call("cancel_order")
+    with pytest.raises(RuntimeError, match="defect"):
+        await bench.run(event)
+    journal = bench.lane.committed[-1][1]
+
+    handled = await bench.run(event, journal)
+
+    assert only(handled).outcome == "outcome_unknown"
+    assert len(bench.tool.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "code"),
+    [
+        (None, "failed", "handler_failed"),
+        (started(tool="cancel_order"), "outcome_unknown", "interrupted"),
+    ],
+)
+def test_an_abandoned_call_has_a_result(state: Execution | None, outcome: str, code: str) -> None:
+    """The conversation is told even when the handler itself fails for good."""
+    bench = Bench()
+    event = order_call("cancel_order")
+    source = record(event, 7, topic=ACTIONS)
+
+    handled = bench.handler.abandon(source, event, state, attempts=3, error=RuntimeError())
+
+    assert brief(only(handled))[1:3] == (outcome, code)
+
+
+def test_a_repeated_action_is_refused() -> None:
+    """A flood of one action makes no call."""
+    bench = Bench()
+    event = order_call()
+    source = record(event, 7, topic=ACTIONS)
+
+    assert only(bench.handler.flood(source, event, None)).outcome == "denied"
+    ended = replace(started(), phase="done")
+    assert bench.handler.flood(source, event, ended).publications == ()
+
+
+@pytest.mark.parametrize("action_id", ["", "a/b"])
+def test_an_ambiguous_action_id_is_rejected(action_id: str) -> None:
+    """An id that could be taken for another conversation's is not accepted."""
+    event = order_call().model_copy(update={"action_id": action_id})
+
+    with pytest.raises(Rejected, match="action_id"):
+        Bench().handler.admit(record(event, topic=ACTIONS))
+
+
+def test_the_journal_is_stored_and_read() -> None:
+    """A record survives storage; a newer one parks its key; anything else is named unreadable."""
+    layout = journal_format()
+    state = replace(started(), watermarks={ACTIONS: 5})
+
+    assert layout.load(layout.dump(state)) == state
+    assert layout.watermark(state, ACTIONS) == 5
+    assert layout.watermark(state, "other") == -1
+    assert not layout.closed(state)
+    assert layout.closed(replace(state, phase="outcome_unknown"))
+    with pytest.raises(StateTooNew, match="2"):
+        layout.load(b'{"record_version":2,"anything":1}')
+    for junk in (b"\x00", b"[]", b"{}", b'{"record_version":1,"action_id":"secret"}'):
+        with pytest.raises(StateUnreadable) as raised:
+            layout.load(junk)
+        assert "secret" not in str(raised.value)
+
+
+def test_a_write_must_fit_into_the_grace() -> None:
+    """A write tool that a stop could not wait for refuses the start."""
+    ruleset = Ruleset(catalog=catalog(), decision_version="d", presentation_version="p")
+
+    check_write_timeouts(ruleset, grace_seconds=15.0)
+    with pytest.raises(DeploymentError, match=r"tools\.cancel_order\.timeout_seconds is 5"):
+        check_write_timeouts(ruleset, grace_seconds=5.0)

@@ -1,0 +1,54 @@
+"""Functions that stand for tools."""
+
+import asyncio
+import threading
+from typing import Any
+
+from turnstream.tools import ToolFailure
+
+calls: list[dict[str, Any]] = []
+released = threading.Event()
+
+
+def order(order_id: str, idempotency_key: str, subject_id: str | None) -> dict[str, Any]:
+    """Takes everything on offer."""
+    calls.append({"order_id": order_id, "key": idempotency_key, "subject": subject_id})
+    return {"order_id": order_id, "status": "shipped", "margin": 3}
+
+
+async def order_later(*, order_id: str) -> dict[str, Any]:
+    """Takes its argument only, and is asynchronous."""
+    await asyncio.sleep(0)
+    return {"order_id": order_id, "status": "delivered"}
+
+
+def fails(order_id: str) -> dict[str, Any]:
+    """Raises what its argument names."""
+    match order_id:
+        case "missing":
+            raise ToolFailure("order_not_found")
+        case "odd":
+            raise ToolFailure("undeclared")
+        case "broken":
+            raise ConnectionResetError("secret-host")
+        case _:
+            raise RuntimeError("secret-value")
+
+
+def hangs(order_id: str) -> dict[str, Any]:
+    """Blocks its thread until the test lets go."""
+    released.wait(30)
+    return {}
+
+
+def no_json(order_id: str) -> object:
+    """Returns something that is not JSON."""
+    return object()
+
+
+def huge(order_id: str) -> dict[str, Any]:
+    """Returns too much."""
+    return {"order_id": "A" * 1_100_000, "status": "shipped"}
+
+
+NOT_A_FUNCTION = 3
