@@ -1,4 +1,4 @@
-"""Whatever happens to a conversation, it rests in a legal state and nothing unsafe was published."""
+"""Whatever happens to a conversation, its state is legal and nothing unsafe was published."""
 
 import math
 from collections import Counter
@@ -19,8 +19,8 @@ from turnstream.core.events import (
     ControlKind,
     ConversationTurn,
     Label,
-    Outcome,
     OutboundMessage,
+    Outcome,
     Passage,
     SessionClaims,
     Timer,
@@ -287,7 +287,8 @@ class World:
             model="m",
             occurred_at=self.talk.now,
         )
-        self.talk.send(self.draw(st.sampled_from([label, Abandoned(turn), Flooded(turn)])))
+        oddities: list[Label | Abandoned | Flooded] = [label, Abandoned(turn), Flooded(turn)]
+        self.talk.send(self.draw(st.sampled_from(oddities)))
 
     # --- what must hold -------------------------------------------------------------------------
 
@@ -374,7 +375,7 @@ class World:
             plan = plans[name]
             assert source in plan.source.provenance
             if source in ("record", "message"):
-                value = state.values[plan.field][source]  # type: ignore[index]
+                value = state.values[plan.field][source]
                 assert 1 == len(value.candidates)
                 assert value.epoch == state.epoch
             if source == "session":

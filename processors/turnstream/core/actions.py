@@ -1,13 +1,13 @@
 """Turning a verdict into what is published: the action, and what the customer sees of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
-from turnstream.core.arguments import Filled, settled
+from turnstream.core.arguments import Filled
 from turnstream.core.contract import Decision
 from turnstream.core.conversation import (
     Activation,
@@ -22,10 +22,8 @@ from turnstream.core.effects import Input, Publish
 from turnstream.core.events import (
     ActionEvent,
     AnswerPayload,
-    CallMade,
     CallPayload,
     HandoffPayload,
-    KnownValue,
     OutboundKind,
     OutboundMessage,
     QuestionEnd,
@@ -35,6 +33,7 @@ from turnstream.core.events import (
     Versions,
 )
 from turnstream.core.evolution import evolved
+from turnstream.core.handover import answer_values, calls_made, known_values, summary_of
 from turnstream.core.identity import action_id, decision_id, text_hash
 from turnstream.core.observation import remembered
 from turnstream.core.policy import AnswerWith, Ask, Call, HandOff, Refuse, Verdict, decision_of
@@ -44,9 +43,6 @@ from turnstream.core.ruleset import ArgumentPlan, Ruleset
 
 BY_CODE: Final = "code"
 """What stands for the model's name in a decision that no model was asked for."""
-
-_SUMMARY_CHARACTERS: Final = 280
-"""Characters of the customer's last message in a handoff's summary; the history has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +86,8 @@ def enact(
             return draft.refuse(verdict)
         case HandOff():
             return draft.hand_off(verdict, silent=silent)
+        case _ as unreachable:
+            assert_never(unreachable)
 
 
 def following(conversation: Conversation, cause: Input) -> int:
@@ -119,7 +117,11 @@ class _Draft:
         self.sequence = following(conversation, cause)
 
     def answer(self, verdict: AnswerWith) -> Enacted:
-        values = {} if verdict.answer_id is None else self._answer_values(verdict.answer_id)
+        values = (
+            {}
+            if verdict.answer_id is None
+            else answer_values(verdict.answer_id, self.conversation, self.ruleset)
+        )
         payload = AnswerPayload(
             answer_id=verdict.answer_id,
             text=verdict.text,
@@ -249,9 +251,9 @@ class _Draft:
         payload = HandoffPayload(
             queue=name,
             cause=verdict.cause,
-            summary=self._summary(verdict),
-            values=_known_values(self.conversation),
-            calls=_calls_made(self.conversation),
+            summary=summary_of(verdict, self.conversation),
+            values=known_values(self.conversation),
+            calls=calls_made(self.conversation),
             text=text,
             locale=locale,
         )
@@ -359,43 +361,6 @@ class _Draft:
             sent=(*state.sent, text_hash(text))[-limits.remembered_messages :],
         )
 
-    def _answer_values(self, answer_id: str) -> dict[str, str]:
-        """The values of a template's placeholders.
-
-        The tool's result comes first, then what the tool was called with, then what is known.
-        """
-        answer = self.ruleset.catalog.answers[answer_id]
-        result: Mapping[str, JsonValue] = {}
-        called_with: Mapping[str, str] = {}
-        error: str | None = None
-        for fact in reversed(self.conversation.facts):
-            if fact.tool == answer.of_tool and not fact.superseded:
-                result, called_with, error = fact.result or {}, fact.fields, fact.error_code
-                break
-        values: dict[str, str] = {}
-        for name in self.ruleset.placeholders[answer_id]:
-            if name in result:
-                values[name] = as_text(result[name])
-            elif name in called_with:
-                values[name] = called_with[name]
-            elif name == "error" and error is not None:
-                values[name] = error
-            elif (known := settled(name, self.conversation)) is not None:
-                values[name] = known
-        return values
-
-    def _summary(self, verdict: HandOff) -> str:
-        parts: list[str] = [verdict.cause or verdict.reason]
-        if verdict.detail is not None:
-            parts.append(verdict.detail)
-        last = next(
-            (one.text for one in reversed(self.conversation.history) if one.role == "customer"),
-            None,
-        )
-        if last is not None:
-            parts.append(f"last message: {last[:_SUMMARY_CHARACTERS]}")
-        return "; ".join(parts)
-
 
 def _correctable(filled: Filled, plans: Sequence[ArgumentPlan]) -> dict[str, str]:
     """The values that another word of the customer would replace: not those of the session."""
@@ -417,15 +382,6 @@ def patience_ms(tool: Tool) -> int:
     return int((tool.timeout_seconds * attempts + waits) * 1000)
 
 
-def as_text(value: JsonValue) -> str:
-    """A JSON value as it stands in a sentence."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return ", ".join(as_text(one) for one in value)
-    return to_json(value).decode()
-
-
 def _diagnostics(verdict: Verdict, proposal: Proposal | None) -> str:
     found: dict[str, JsonValue] = {}
     if isinstance(verdict, HandOff | Refuse) and verdict.detail is not None:
@@ -442,37 +398,3 @@ def _diagnostics(verdict: Verdict, proposal: Proposal | None) -> str:
     except PydanticSerializationError:
         # A decider's own notes are not worth a decision: keep what is certainly writable.
         return to_json({"unwritable": sorted(found)}).decode()
-
-
-def _known_values(conversation: Conversation) -> tuple[KnownValue, ...]:
-    session = conversation.session
-    found = [
-        KnownValue(field=field, value=value, source="session", epoch=conversation.epoch)
-        for field, value in (session.values.items() if session is not None else ())
-    ]
-    for field, sources in conversation.values.items():
-        found += [
-            KnownValue(
-                field=field,
-                value=candidate,
-                source=source,
-                turn_id=value.turn_id,
-                epoch=value.epoch,
-            )
-            for source, value in sources.items()
-            for candidate in value.candidates
-        ]
-    return tuple(found)
-
-
-def _calls_made(conversation: Conversation) -> tuple[CallMade, ...]:
-    made = [
-        CallMade(action_id=fact.action_id, tool=fact.tool, outcome=fact.outcome)
-        for fact in conversation.facts
-    ]
-    made += [
-        CallMade(action_id=one.action_id, tool=one.name, outcome="pending")
-        for one in conversation.outstanding
-        if one.kind == "call"
-    ]
-    return tuple(made)

@@ -75,7 +75,10 @@ def find(plan: ArgumentPlan, conversation: Conversation, subject: str) -> Found:
     session = conversation.session
     if "session" in allowed and session is not None and plan.field in session.values:
         return Found("known", session.values[plan.field], "session")
-    sources = conversation.values.get(plan.field, {})
+    sources = conversation.values.get(plan.field)
+    if sources is None:
+        value = _from_result(plan, conversation, subject)
+        return _MISSING if value is None else Found("known", value, "tool_result")
     record = sources.get("record") if "record" in allowed else None
     message = sources.get("message") if "message" in allowed else None
     record = record if usable(record, conversation, subject) else None
@@ -91,8 +94,8 @@ def find(plan: ArgumentPlan, conversation: Conversation, subject: str) -> Found:
             return Found("known", record.candidates[0], "record")
         if provenance == "message" and message is not None:
             return Found("known", message.candidates[0], "message")
-        if provenance == "tool_result" and plan.source.from_result is not None:
-            value = _from_result(plan.source.from_result, conversation, subject)
+        if provenance == "tool_result":
+            value = _from_result(plan, conversation, subject)
             if value is not None:
                 return Found("known", value, "tool_result")
     return _MISSING
@@ -138,11 +141,21 @@ def fill(tool: str, conversation: Conversation, ruleset: Ruleset) -> Filled:
 
 def options(conversation: Conversation, ruleset: Ruleset) -> tuple[ToolOption, ...]:
     """Every tool of the catalog as it stands for this conversation."""
-    found = []
-    for tool in ruleset.catalog.tools:
-        filled = fill(tool, conversation, ruleset)
-        found.append(ToolOption(tool, filled.missing, filled.ambiguous, filled.blocked))
-    return tuple(found)
+    return tuple([_option(tool, conversation, ruleset) for tool in ruleset.catalog.tools])
+
+
+def _option(tool: str, conversation: Conversation, ruleset: Ruleset) -> ToolOption:
+    subject = ruleset.catalog.subject_of_tool(tool)
+    missing: list[str] = []
+    ambiguous: list[str] = []
+    blocked: list[str] = []
+    for plan in ruleset.plans[tool]:
+        status = find(plan, conversation, subject).status
+        if status == "ambiguous":
+            ambiguous.append(plan.field)
+        elif status == "missing" and plan.required:
+            (missing if plan.askable else blocked).append(plan.field)
+    return ToolOption(tool, tuple(missing), tuple(ambiguous), tuple(blocked))
 
 
 def typed(value: str, plan: ArgumentPlan) -> JsonValue:
@@ -180,8 +193,11 @@ def _weighed(record: Value, message: Value) -> tuple[Value | None, Value | None]
     return record, message
 
 
-def _from_result(path: str, conversation: Conversation, subject: str) -> str | None:
+def _from_result(plan: ArgumentPlan, conversation: Conversation, subject: str) -> str | None:
     """A value from the latest result, if that was about this subject or got for this request."""
+    path = plan.source.from_result
+    if path is None or not conversation.facts or "tool_result" not in plan.source.provenance:
+        return None
     tool, _, name = path.partition(".")
     activation = conversation.activation
     for fact in reversed(conversation.facts):

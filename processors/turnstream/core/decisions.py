@@ -13,7 +13,7 @@ from turnstream.core.policy import (
     Call,
     Fault,
     Verdict,
-    decision_of,
+    action_of,
     handed_off,
     judge,
 )
@@ -82,7 +82,7 @@ def enacted(
     """
     state = _on_subject(state, verdict, ruleset)
     done = enact(verdict, state, cause, ruleset, proposal, silent=silent)
-    action = decision_of(verdict).action
+    action = action_of(verdict)
     rested = move(done.state, action)
     if action == "handoff":
         return Step(left_to_person(rested), done.effects)

@@ -12,7 +12,7 @@ means. A word goes on in any script, so half a word is never taken for a number.
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, assert_never
 
 from turnstream.core.bounds import CANDIDATES, cleaned
 from turnstream.core.definitions import FieldDefinition
@@ -84,6 +84,8 @@ class Extractor:
                     search, whole = self._patterns[field]
                     return _matches(text, search, whole, definition.max_length)
                 return (cleaned(stripped),) if 0 < len(stripped) <= definition.max_length else ()
+            case _ as unreachable:
+                assert_never(unreachable)
 
     def valid(self, field: str, value: str) -> bool:
         """Whether a value given by a session, a record or a result is one that the field allows."""

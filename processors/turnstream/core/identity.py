@@ -16,14 +16,12 @@ def action_id(conversation_id: str, source: Source, index: int) -> str:
     UUIDv5 (RFC 9562) over ``topic/partition/offset/index/conversation_id``. The conversation id
     comes last because it is the only part that may hold any character.
     """
-    name = f"{source.topic}/{source.partition}/{source.offset}/{index}/{conversation_id}"
-    return str(uuid.uuid5(_NAMESPACE, name))
+    return _uuid5(f"{source.topic}/{source.partition}/{source.offset}/{index}/{conversation_id}")
 
 
 def decision_id(conversation_id: str, source: Source) -> str:
     """The id shared by all actions of one input."""
-    name = f"{source.topic}/{source.partition}/{source.offset}/decision/{conversation_id}"
-    return str(uuid.uuid5(_NAMESPACE, name))
+    return _uuid5(f"{source.topic}/{source.partition}/{source.offset}/decision/{conversation_id}")
 
 
 def turn_hash(turn: ConversationTurn) -> str:
@@ -40,4 +38,13 @@ def text_hash(text: str) -> str:
 def shadow_id(conversation_id: str, source: Source, kind: str) -> str:
     """The id of a shadow's proposal or comparison about one input."""
     name = f"{source.topic}/{source.partition}/{source.offset}/shadow-{kind}/{conversation_id}"
-    return str(uuid.uuid5(_NAMESPACE, name))
+    return _uuid5(name)
+
+
+def _uuid5(name: str) -> str:
+    """The text of ``uuid.uuid5(_NAMESPACE, name)``, without the object in between."""
+    digest = bytearray(hashlib.sha1(_NAMESPACE.bytes + name.encode()).digest()[:16])  # noqa: S324
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -7,8 +7,8 @@ takes back a decision that the live side did not take.
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from turnstream.core.actions import as_text
 from turnstream.core.conversation import (
+    Activation,
     Conversation,
     OpenQuestion,
     Outstanding,
@@ -17,7 +17,9 @@ from turnstream.core.conversation import (
 )
 from turnstream.core.events import ActionEvent, LiveAction
 from turnstream.core.evolution import evolved
+from turnstream.core.handover import as_text
 from turnstream.core.observation import remembered
+from turnstream.core.policy import call_fingerprint
 from turnstream.core.ruleset import Ruleset
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -58,7 +60,7 @@ def follow(state: Conversation, action: ActionEvent, ruleset: Ruleset) -> Conver
     phase = FOLLOWING[action.decision.action]
     activation = state.activation
     if activation is not None:
-        activation = evolved(activation, steps=action.step, proposals=0)
+        activation = _spent(evolved(activation, steps=action.step, proposals=0), action)
     state = evolved(
         state,
         phase=phase,
@@ -114,6 +116,25 @@ def follow_person(state: Conversation, live: LiveAction, ruleset: Ruleset) -> Co
         expires_at=None,
     )
     return evolved(state, phase="waiting_reply", open_question=question, unanswered=())
+
+
+def _spent(activation: Activation, action: ActionEvent) -> Activation:
+    """Count a question or a call against the activation's budgets, as the live side has."""
+    question, call = action.question, action.call
+    if question is not None:
+        asked = {**activation.asked, question.field: activation.progress}
+        return evolved(activation, questions=activation.questions + 1, asked=asked)
+    if call is not None:
+        try:
+            arguments = _ARGUMENTS.validate_json(call.arguments_json)
+        except ValidationError:
+            return activation
+        called = {
+            **activation.called,
+            call_fingerprint(call.tool, arguments): activation.progress,
+        }
+        return evolved(activation, called=called)
+    return activation
 
 
 def _outstanding(

@@ -13,7 +13,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -100,23 +101,51 @@ class Fault:
     """Names the fault for the decider's second try: names of the catalog, no customer text."""
 
 
+def action_of(verdict: Verdict) -> Action:
+    """The action of the contract that a verdict is."""
+    match verdict:
+        case AnswerWith():
+            return "answer"
+        case Call():
+            return "call_tool"
+        case Ask():
+            return "ask"
+        case Refuse():
+            return "refuse"
+        case HandOff():
+            return "handoff"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
 def decision_of(verdict: Verdict) -> Decision:
     """The row of the contract that a verdict fills."""
     match verdict:
         case AnswerWith():
             return _ANSWER
         case Call(tool=tool):
-            return Decision(
-                action="call_tool", tool=tool, missing_field=None, reason_code="lookup_required"
-            )
+            return _calling(tool)
         case Ask(field=field):
-            return Decision(
-                action="ask", tool=None, missing_field=field, reason_code="missing_input"
-            )
+            return _asking(field)
         case Refuse():
             return _REFUSE
         case HandOff(reason=reason):
             return _HANDOFF[reason]
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+# One decision per tool and per field, made once: both come from the catalog, which is finite.
+@lru_cache(maxsize=1024)
+def _calling(tool: str) -> Decision:
+    return Decision(
+        action="call_tool", tool=tool, missing_field=None, reason_code="lookup_required"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _asking(field: str) -> Decision:
+    return Decision(action="ask", tool=None, missing_field=field, reason_code="missing_input")
 
 
 _ANSWER: Final = Decision(
@@ -167,6 +196,8 @@ def judge(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> V
             return _refuse(proposal, ruleset)
         case "handoff":
             return _hand_off(proposal, reason)
+        case _ as unreachable:
+            assert_never(unreachable)
 
 
 def _are_probabilities(proposal: Proposal) -> bool:
@@ -322,7 +353,7 @@ def _hand_off(proposal: Proposal, reason: ReasonCode) -> Verdict | Fault:
 def _unless_doubtful(proposal: Proposal, verdict: Verdict, ruleset: Ruleset) -> Verdict:
     """Hold an action back when its confidence or margin is below what the catalog demands."""
     thresholds = ruleset.catalog.thresholds
-    action = decision_of(verdict).action
+    action = action_of(verdict)
     least = thresholds.of(action)
     if isinstance(verdict, Call):
         least = max(least, ruleset.catalog.tools[verdict.tool].threshold or 0.0)

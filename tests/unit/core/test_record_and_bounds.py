@@ -1,0 +1,224 @@
+"""Tests of turnstream.core.record, bounds and ruleset: what is stored, and how much of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from tests.catalogs import DEFINITION, MINUTE, NOW, RULES, ruleset, with_limits
+from tests.driving import CLAIMS, Driver, answer, ask, call, hand_off
+from turnstream.core.bounds import (
+    PENDING_CHARACTERS,
+    RECORD_BYTES,
+    acceptable_id,
+    cleaned,
+    exceeds,
+    latest,
+    shortened,
+)
+from turnstream.core.conversation import Conversation
+from turnstream.core.errors import DefinitionError
+from turnstream.core.events import Passage, SessionClaims
+from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load
+from turnstream.core.ruleset import Limits
+
+NASTY = ["\U0001f600", "\x00", '"', "é", "\n", "x"]
+"""Characters that take one to six bytes in JSON."""
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    """Everything that a busy conversation holds survives storing, byte for byte."""
+    talk = Driver()
+    talk.turn("Where is A-1 or A-2? Fees?", ask(), record={"order_id": "A-3"}, locale="fr-FR")
+    talk.turn("A-1", call())
+    talk.turn("And when do you open?", passages=(Passage(passage_id="p", text="t"),))
+    stored = dump(talk.conversation)
+
+    assert talk.conversation == load(stored)
+    assert stored == dump(load(stored))
+    assert stored.startswith(b'{"record_version":1,')
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    """A record that another writer laid out differently is read all the same."""
+    found = from_json(dump(Conversation(input_no=3)))
+    assert Conversation(input_no=3) == load(to_json(dict(reversed(found.items()))))
+
+
+@pytest.mark.parametrize("version", [2, 99])
+def test_a_newer_record_is_refused_by_its_version(version: int) -> None:
+    """The error carries the version, so that the conversation can be parked."""
+    with pytest.raises(RecordTooNew, match=str(version)) as caught:
+        load(b'{"record_version":%d,"brand_new":1}' % version)
+    assert version == caught.value.version
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (b"not json", "not JSON"),
+        (b"[]", "no record_version"),
+        (b"{}", "no record_version"),
+        (b'{"record_version":true}', "no record_version"),
+        (b'{"record_version":0}', "no migration"),
+        (b'{"record_version":1,"phase":"SECRET","input_no":"x"}', "input_no, phase"),
+        (b'{"record_version":1,', "not a conversation"),
+    ],
+)
+def test_unreadable_records(stored: bytes, message: str) -> None:
+    """The error says what is wrong and where, never what a customer wrote."""
+    with pytest.raises(RecordUnreadable, match=message) as caught:
+        load(stored)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("character", NASTY)
+def test_the_record_stays_bounded(character: str) -> None:
+    """However long texts, claims, passages and results are, and whatever they are made of."""
+    talk = Driver(with_limits(conversation_ttl_ms=10**12))
+    long = character * 50_000
+    body: dict[str, JsonValue] = {
+        "status": character * (45_000 // len(to_json(character))),
+        "total": 1,
+    }
+    for number in range(40):
+        talk.now += MINUTE
+        text = f"Where is A-{number}? {long}"
+        passages = tuple(Passage(passage_id=f"p{n}", text=long) for n in range(9))
+        talk.turn(text, call(), turn_id=f"{number}" + "\U0001f600" * 120, passages=passages)
+        talk.turn(long + ".", tenant_id="t" * 128, locale="l" * 99)
+        talk.turn(f"A-{number}0 {long}")
+        assert len(dump(talk.conversation)) < RECORD_BYTES
+        talk.result(body, call())
+        talk.result(body, answer("order_status"))
+        assert len(dump(talk.conversation)) < RECORD_BYTES
+        talk.answered(answer(None, text=long + "."), text=long)
+        talk.answered(text=long)
+    stored = dump(talk.conversation)
+
+    assert "idle" == talk.phase
+    assert talk.conversation == load(stored)
+    assert len(stored) < RECORD_BYTES
+    assert talk.conversation.locale is None
+
+
+def test_many_fields_stay_bounded() -> None:
+    """Values that outgrow their share are an explicit error, and the old ones stay."""
+    fields = {
+        f"note-{n}": {"description": "N.", "max_length": 2000, "question": {"en": "?"}}
+        for n in range(20)
+    }
+    fields["shade"] = {
+        "description": "S.",
+        "type": "choice",
+        "choices": {"red": {"label": {"en": "red"}}},
+    }
+    tools = {
+        "note_down": {
+            **DEFINITION["tools"]["search_help"],
+            "input_schema": {
+                "type": "object",
+                "required": list(fields),
+                "properties": {name: {"type": "string"} for name in fields},
+            },
+            "arguments": {name: {"provenance": ["message"]} for name in fields},
+        }
+    }
+    agents = {"shop": {"description": "S.", "maxSteps": 99, "maxQuestions": 20}}
+    talk = Driver(ruleset(fields=fields, tools=tools, answers={}, agents=agents))
+    talk.turn("hello", ask("note-0", "note_down"))
+    known = 0
+    for number in range(1, 19):
+        if number == 5:
+            break
+        talk.turn("\U0001f600" * 2000, ask(f"note-{number}", "note_down"))
+        known = len(talk.conversation.values)
+        assert len(dump(talk.conversation)) < RECORD_BYTES
+        if known == 4:
+            break
+    talk.turn("\U0001f600" * 2000)
+
+    assert "state_too_large" == talk.cause
+    assert known == len(talk.conversation.values)
+
+
+def test_claims_within_their_share_are_kept() -> None:
+    """Large claims are measured, not guessed at."""
+    permissions = tuple(f"right-{number}" for number in range(500))
+    claims = SessionClaims(subject_id="c1", permissions=permissions, values={"customer": "c1"})
+    talk = Driver()
+    talk.turn("hello", hand_off(), claims=claims)
+
+    assert claims == talk.conversation.session
+
+
+def test_cleaning() -> None:
+    """Controls and lone surrogates are replaced; line breaks and everything else stay."""
+    assert "a\ufffdb\nc\td" == cleaned("a\x00b\nc\td")
+    assert "?é" == cleaned("\ud800é")
+    assert "é\n" == cleaned("é\n")
+
+
+def test_shortening() -> None:
+    """A text that is too long is cut and says so; any other is the same object."""
+    text = "x" * 30
+    assert text is shortened(text, 30)
+    assert "x" * 14 + " [...]" == shortened(text, 20)
+
+
+def test_exceeding() -> None:
+    """Few characters are never measured; many are, in bytes of JSON."""
+    assert not exceeds("x" * 100, 600, characters=100)
+    assert not exceeds("x" * 100, 102, characters=100)
+    assert exceeds("x" * 100, 101, characters=100)
+
+
+def test_ids() -> None:
+    """An id may be absent; else it is short and printable."""
+    assert acceptable_id(None)
+    assert acceptable_id("x" * 128)
+    assert not acceptable_id("x" * 129)
+    assert not acceptable_id("a\x00")
+
+
+def test_the_newest_texts_stay() -> None:
+    """Of several waiting texts the oldest are dropped first, the last never."""
+    half = "x" * (PENDING_CHARACTERS // 2)
+    assert (half, half) == latest(("old", half, half))
+    assert ("y" * 9000,) == latest((half, "y" * 9000))
+
+
+def test_limits_that_could_break_the_bound() -> None:
+    """The error names the bytes and what to change; the largest configurable history is fine."""
+    assert 500 == Limits(history_messages=500).history_messages
+    with pytest.raises(DefinitionError, match="keep less history"):
+        Limits(history_characters=100_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"entry_agent": "nobody"}, "entry_agent 'nobody'"),
+        ({"default_queue": "nowhere"}, "default_queue 'nowhere'"),
+        ({"rules": {}}, "'refund' requires permissions"),
+        (
+            {"answers": {"a": {"description": "A.", "of_tool": "gone", "text": {"en": "x"}}}},
+            "unknown tool 'gone'",
+        ),
+    ],
+)
+def test_a_catalog_without_a_way_out(changes: dict[str, Any], message: str) -> None:
+    """A catalog that would leave the machine stuck is refused when it is compiled."""
+    with pytest.raises(DefinitionError, match=message):
+        ruleset(**changes)
+
+
+def test_compiled_catalog() -> None:
+    """Placeholders keep their order, queues their causes; equal inputs compile to equal results."""
+    assert ("order_id", "status", "total") == RULES.placeholders["order_status"]
+    assert {"tool_unavailable": "outages", "outcome_unknown": "outages"} == RULES.queue_of
+    assert RULES.limits == replace(RULES.limits)
+    assert NOW > 0
+    assert "c1" == CLAIMS.subject_id
