@@ -1,5 +1,6 @@
 """``turnstream chat``: a person talks to a deployment."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _COULD_NOT_RUN = 2
 
 
-def chat(
+def chat(  # noqa: PLR0917 - typer calls it by name
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="Configuration file.")
     ] = None,
@@ -56,6 +57,8 @@ def chat(
     from turnstream.demo.show import run_until_interrupted
     from turnstream.demo.talk import Speaker
 
+    # The Kafka client's notices would stand between the lines.
+    logging.getLogger().setLevel(logging.WARNING)
     console = Console(highlight=False)
     session = _session(claims)
     try:
@@ -96,7 +99,7 @@ async def _talk(settings: "Settings", speaker: object, console: "Console") -> in
     if prompt is not None:
         where = f"conversation {speaker.conversation_id} on channel {speaker.channel}"
         console.print(f"{where}; {HELP}", style="dim", markup=False)
-    talk = Talk(settings, speaker, console)
+    talk = Talk(settings, speaker, console, echo=prompt is None)
     return 0 if await talk.run(lines_of(sys.stdin.fileno(), prompt=prompt)) else 1
 
 

@@ -1,5 +1,6 @@
 """``turnstream demo``: conversations decided live over Kafka, on this machine."""
 
+import logging
 from typing import Annotated
 
 import typer
@@ -30,6 +31,8 @@ def demo(
 
     from turnstream.demo.show import DemoOptions, show
 
+    # The Kafka client's notices would stand between the lines; the roles log to files of their own.
+    logging.getLogger().setLevel(logging.WARNING)
     console = Console(highlight=False)
     plain = plain or not console.is_terminal
     if plain:

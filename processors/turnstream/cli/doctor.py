@@ -1,14 +1,20 @@
 """``turnstream doctor``: what is wrong with a deployment, and what to do about it."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from turnstream.cli.run import default_config
+
+if TYPE_CHECKING:
+    from turnstream.config import Settings
+    from turnstream.roles.deployment import Deployment
 
 _TIMEOUT_SECONDS = 10
 """How long the broker may take to answer: a doctor that hangs helps nobody."""
@@ -33,6 +39,7 @@ def doctor(
     """Check configuration, catalog, deciders, broker and topics; say what to do."""
     import orjson
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     findings = list(examine(config or default_config()))
@@ -42,7 +49,8 @@ def doctor(
         table = Table("check", "status", "found", "what to do", show_lines=True)
         for one in findings:
             colour = "green" if one.status == "ok" else "red"
-            table.add_row(one.check, f"[{colour}]{one.status}[/]", one.detail, one.remedy)
+            status = f"[{colour}]{one.status}[/]"
+            table.add_row(one.check, status, escape(one.detail), escape(one.remedy))
         Console().print(table)
     if any(one.status == "problem" for one in findings):
         raise typer.Exit(1)
@@ -68,39 +76,62 @@ def examine(config: Path | None) -> Iterator[Finding]:
     else:
         tools = len(loaded.catalog.tools)
         yield Finding("catalog", "ok", f"{tools} tools, version {loaded.decision_version}")
-        yield from _deciders(deployment)
+        yield from _models(deployment)
     yield from asyncio.run(_cluster(settings))
 
 
-def _deciders(deployment: Any) -> Iterator[Finding]:  # noqa: ANN401 - imported when it runs
+def _models(deployment: Deployment) -> Iterator[Finding]:
+    """Make every decider and the classifier, as the roles would."""
+    from turnstream.catalog import CatalogError
+    from turnstream.config import PythonSettings
+    from turnstream.roles.deployment import DeploymentError, made_by
+
+    settings = deployment.settings
     try:
-        names = sorted({decider.name for decider in deployment.deciders().values()})
-        deployment.candidate()
-    except Exception as error:  # noqa: BLE001 - a user's factory may raise anything
-        detail = f"{type(error).__name__}: {error}"
-        yield Finding("models", "problem", detail, "mend the decider's section or its factory")
+        made = [*deployment.deciders().values()]
+        made.append(deployment.candidate().decider(settings.shadow.decider))
+        names = {decider.name for decider in made}
+        classifier = settings.classifiers[settings.classify.classifier]
+        if isinstance(classifier, PythonSettings):
+            where = f"classifiers.{settings.classify.classifier}"
+            made_by(classifier, deployment.catalog, where=where, method="classify")
+    except CatalogError as error:
+        yield Finding("models", "problem", str(error), "mend the shadow's catalog")
+    except DeploymentError as error:
+        yield Finding("models", "problem", str(error), "mend the section named or its factory")
     else:
-        yield Finding("models", "ok", ", ".join(names))
+        yield Finding("models", "ok", ", ".join(sorted(names)))
 
 
-async def _cluster(settings: Any) -> list[Finding]:  # noqa: ANN401 - imported when it runs
+async def _cluster(settings: Settings) -> list[Finding]:
+    from turnstream.config import SecretUnavailable
     from turnstream.stream.topics import plan
 
     where = settings.kafka.bootstrap_servers
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             planned = await plan(settings)
+    except SecretUnavailable as error:
+        return [Finding("broker", "problem", str(error), "provide the secret")]
     except Exception as error:  # noqa: BLE001 - anything here means the broker cannot be used
         detail = f"{where}: {type(error).__name__}: {error}"
         remedy = "check kafka.bootstrap_servers and that the broker runs"
         return [Finding("broker", "problem", detail, remedy)]
     findings = [Finding("broker", "ok", where)]
-    problems = [str(change) for change in planned.changes]
-    if problems:
-        remedy = "turnstream topics apply"
-        findings.append(Finding("topics", "problem", "\n".join(problems), remedy))
-    else:
+    if not planned.changes:
         findings.append(Finding("topics", "ok", "all there, equal partition counts"))
+        return findings
+    remedies = {
+        True: "turnstream topics apply",
+        False: (
+            "nothing changes this on a topic in use: set `partitions` or `replication_factor` as "
+            "the topics are, or move to new topics by another `topics.prefix`"
+        ),
+    }
+    for applicable, remedy in remedies.items():
+        found = [str(change) for change in planned.changes if change.applicable is applicable]
+        if found:
+            findings.append(Finding("topics", "problem", "\n".join(found), remedy))
     return findings
 
 

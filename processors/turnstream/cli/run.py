@@ -23,9 +23,13 @@ def run(
         Path | None, typer.Option("--config", "-c", help="Configuration file.")
     ] = None,
 ) -> None:
-    """Run one role until it is told to stop; SIGTERM drains and exits 0."""
-    from turnstream.catalog import CatalogError
+    """Run one role until it is told to stop; SIGTERM drains and exits 0.
+
+    Exits 2 on a fault of configuration or catalog, 4 when topics or offsets refuse the start, 3
+    when delivery failed.
+    """
     from turnstream.config import ConfigurationError, SecretUnavailable, load_settings
+    from turnstream.core.errors import TurnstreamError
     from turnstream.metrics import MetricsPortTaken
     from turnstream.roles.deployment import DeploymentError
     from turnstream.roles.run import run as run_role
@@ -33,11 +37,12 @@ def run(
     try:
         run_role(role.value, load_settings(config or default_config()))
     except (
-        CatalogError,
         ConfigurationError,
         DeploymentError,
         MetricsPortTaken,
         SecretUnavailable,
+        # Of a catalog, or of a tool's binding: only `execute` may import those.
+        TurnstreamError,
     ) as error:
         typer.echo(f"turnstream run {role.value}: not started\n{error}", err=True)
         raise typer.Exit(2) from error

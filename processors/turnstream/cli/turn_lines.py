@@ -4,13 +4,14 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from turnstream.core.events import ConversationControl, ConversationTurn, LiveAction
-from turnstream.roles.gateway import Written
+from turnstream.roles.gateway import MODELS, Written
+
+M = TypeVar("M", bound=BaseModel)
 
 _FAULTS: Final = 3
 """Faults named per line: a line of another shape breaks every field at once."""
@@ -35,12 +36,6 @@ class _ApiCall(BaseModel):
     payload: _Payload
 
 
-_API_CALL: Final = TypeAdapter(_ApiCall)
-_MODELS: Final = {
-    "turn": TypeAdapter(ConversationTurn),
-    "control": TypeAdapter(ConversationControl),
-    "live-action": TypeAdapter(LiveAction),
-}
 _IDS: Final = {"turn": "turn_id", "control": "control_id", "live-action": "live_action_id"}
 
 
@@ -75,15 +70,14 @@ class LineReader:
         if not isinstance(given, dict):
             raise BadLine("expected a JSON object")
         if self.event == "turn" and "session_id" in given:
-            given = _turn_of(_validated(_API_CALL, given))
+            given = _turn_of(_validated(_ApiCall, given))
         given.setdefault("occurred_at", self.now_ms())
         if self.event == "turn":
             given.setdefault("role", "customer")
             if self.channel is not None:
                 given.setdefault("channel_id", self.channel)
         given.setdefault(_IDS[self.event], _line_id(given, number=number))
-        event: Written = _validated(_MODELS[self.event], given)  # type: ignore[type-var]
-        return event
+        return _validated(MODELS[self.event], given)
 
 
 def _turn_of(call: _ApiCall) -> dict[str, object]:
@@ -95,9 +89,9 @@ def _line_id(given: dict[str, object], *, number: int) -> str:
     return f"line-{number}-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
 
 
-def _validated(adapter: TypeAdapter[BaseModel], given: dict[str, object]) -> BaseModel:
+def _validated(model: type[M], given: dict[str, object]) -> M:
     try:
-        return adapter.validate_python(given)
+        return model.model_validate(given)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         named = [f"{'.'.join(map(str, one['loc'])) or 'line'}: {one['msg']}" for one in faults]

@@ -1,6 +1,7 @@
 """``turnstream turns``: real input from files and pipes."""
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -45,7 +46,7 @@ def _turns() -> None:
 
 
 @app.command()
-def send(
+def send(  # noqa: PLR0917 - typer calls it by name
     file: Annotated[
         Path,
         typer.Argument(help="JSON lines; - reads standard input.", allow_dash=True),
@@ -56,9 +57,7 @@ def send(
     topic: Annotated[
         str | None, typer.Option("--topic", help="Physical topic; by default the configured one.")
     ] = None,
-    event: Annotated[
-        EventKind, typer.Option("--event", help="What the lines are.")
-    ] = "turn",
+    event: Annotated[EventKind, typer.Option("--event", help="What the lines are.")] = "turn",
     channel: Annotated[
         str | None,
         typer.Option(
@@ -85,12 +84,14 @@ def send(
     from turnstream.roles.gateway import MODELS, Gateway, GatewayError
     from turnstream.stream.registry import SchemasUnavailable
 
+    # The Kafka client's notices would break the progress bar.
+    logging.getLogger().setLevel(logging.WARNING)
     console = Console(stderr=True, highlight=False)
     try:
         settings = load_settings(config or default_config())
         if event == "turn" and channel is None:
             channel = _api_channel(settings)
-        model = dict(zip(("turn", "control", "live-action"), MODELS, strict=True))[event]
+        model = MODELS[event]
         gateway = Gateway(settings, topics={model: topic} if topic is not None else None)
         reader = LineReader(event, channel)
         with ExitStack() as cleanup:
@@ -109,7 +110,8 @@ def send(
     ) as error:
         _stop(error)
     typer.echo(
-        f"{sender.sent:,} sent to {gateway.topic(model)} in {len(sender.conversations):,} conversations, "
+        f"{sender.sent:,} sent to {gateway.topic(model)} in "
+        f"{len(sender.conversations):,} conversations, "
         f"{sender.refused:,} refused, {sender.seconds:.1f} s"
     )
     if sender.refused:

@@ -77,6 +77,7 @@ WRITES: Final = (
 )
 
 _LETTERS: Final[Mapping[str, LetterReason]] = {
+    "invalid_id": "invalid",
     "turn_id_conflict": "content_mismatch",
     "unknown_channel": "unsupported",
     "unrecognized_symbol": "unsupported",
@@ -137,8 +138,6 @@ class DecideHandler:
         lane: LaneContext[Conversation],
     ) -> Handled[Conversation] | Awaitable[Handled[Conversation]]:
         """Step until the conversation rests."""
-        if isinstance(event, ConversationTurn):
-            self._metrics.turn(event.role)
         cause = self._input(record, event)  # type: ignore[arg-type]
         outcome = step(state, cause, self._ruleset)
         for _ in range(_MAX_PROPOSALS):
@@ -272,6 +271,9 @@ class DecideHandler:
         )
 
     def _handled(self, record: Record, event: Event, outcome: Step) -> Handled[Conversation]:
+        if isinstance(event, ConversationTurn):
+            # Here and not where handling begins: an input that is retried is read once.
+            self._metrics.turn(event.role)
         publications: list[Publication] = []
         letter: Letter | None = None
         for effect in outcome.effects:

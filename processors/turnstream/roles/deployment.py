@@ -103,7 +103,7 @@ class Candidate:
             case CatalogRulesSettings():
                 return CatalogRules(catalog, version)
             case PythonSettings():
-                made = made_by(options, catalog, where=f"deciders.{name}")
+                made = made_by(options, catalog, where=f"deciders.{name}", method="propose")
                 return cast("Decider", made)
 
 
@@ -209,22 +209,41 @@ class Deployment:
         return Publisher(self.codec, self.settings.topics, role=role)
 
 
-def made_by(options: PythonSettings, catalog: Catalog, *, where: str) -> object:
+def made_by(
+    options: PythonSettings, catalog: Catalog, *, where: str, method: str | None = None
+) -> object:
     """Call the factory of a decider or classifier of the user's own.
 
+    Args:
+        options: where the factory is, and its arguments.
+        catalog: its first argument.
+        where: the configuration's path, for messages.
+        method: what the made object must have; nothing is looked for when not given.
+
     Raises:
-        DeploymentError: the target cannot be imported or is not callable.
+        DeploymentError: the target cannot be imported, is not callable, fails, or makes something
+            else.
     """
-    module, _, name = options.target.partition(":")
+    target = options.target
+    module, _, name = target.partition(":")
     try:
         factory = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise DeploymentError(
-            f"{where}.target: cannot import {options.target!r}: {error}"
-        ) from error
+    except Exception as error:  # the module is the user's: importing it may do anything
+        raise DeploymentError(f"{where}.target: cannot import {target!r}: {error}") from error
     if not callable(factory):
-        raise DeploymentError(f"{where}.target: {options.target!r} is not callable")
-    return factory(catalog, **options.options)
+        raise DeploymentError(f"{where}.target: {target!r} is not callable")
+    try:
+        made: object = factory(catalog, **options.options)
+    except Exception as error:  # as above
+        raise DeploymentError(
+            f"{where}: {target!r} failed when it was called with the catalog and the options "
+            f"{sorted(options.options)}: {type(error).__name__}: {error}"
+        ) from error
+    if method is not None and not callable(getattr(made, method, None)):
+        raise DeploymentError(
+            f"{where}.target: {target!r} made a {type(made).__name__}, which has no {method}()"
+        )
+    return made
 
 
 _KNOWN_TOPICS = (

@@ -22,7 +22,12 @@ from turnstream.stream.registry import codec_for, publish_schemas
 Written = ConversationTurn | ConversationControl | LiveAction
 """What comes from outside."""
 
-MODELS: Final = (ConversationTurn, ConversationControl, LiveAction)
+MODELS: Final[Mapping[str, type[Written]]] = {
+    "turn": ConversationTurn,
+    "control": ConversationControl,
+    "live-action": LiveAction,
+}
+"""Name to model."""
 
 _REQUEST_MS: Final = 20_000
 """A broker that accepts and does not answer must not hang the sender for aiokafka's 40 s."""
@@ -51,7 +56,7 @@ class Gateway:
         self._codec = codec_for(settings)
         self._partition = partitioner(settings.turns.partitioner)
         self._topics: dict[type[Written], str] = {
-            model: settings.topics.name(topic_of(model)) for model in MODELS
+            model: settings.topics.name(topic_of(model)) for model in MODELS.values()
         }
         self._topics |= topics or {}
         self._checked: set[str] = set()
@@ -87,7 +92,8 @@ class Gateway:
             ) from error
         self._producer = producer
         try:
-            await publish_schemas(self._codec, map(topic_of, MODELS), settings=self._settings)
+            topics = [topic_of(model) for model in MODELS.values()]
+            await publish_schemas(self._codec, topics, settings=self._settings)
         except BaseException:
             await producer.stop()
             raise
@@ -144,6 +150,6 @@ class Gateway:
         if found != self._settings.partitions:
             raise GatewayError(
                 f"topic {topic!r} has {found} partitions, the configuration says "
-                f"{self._settings.partitions}: set `partitions`, or every role will refuse the records"
+                f"{self._settings.partitions}: set `partitions`, else every role refuses them"
             )
         self._checked.add(topic)

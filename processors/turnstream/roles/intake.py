@@ -16,6 +16,10 @@ from turnstream.stream.partitioner import Partitioner
 ORIGIN: Final = "turnstream.origin."
 """Prefix of the headers by which a replayed dead letter names the record that it was."""
 
+_LARGEST_PARTITION: Final = 2**31 - 1
+_LARGEST_OFFSET: Final = 2**63 - 1
+"""What Kafka has room for; an event with a higher number could not be written."""
+
 _REMEMBERED_KEYS: Final = 65_536
 """Keys whose partition is remembered: hashing each key again would cost more than decoding it."""
 
@@ -108,13 +112,13 @@ def source_of(record: Record) -> Source:
         }
         if origin.keys() >= {"topic", "partition", "offset"}:
             try:
-                return Source(
-                    topic=origin["topic"].decode(),
-                    partition=int(origin["partition"]),
-                    offset=int(origin["offset"]),
-                )
+                topic = origin["topic"].decode()
+                partition, offset = int(origin["partition"]), int(origin["offset"])
             except ValueError:
                 pass  # headers that only look like ours: the record stands for itself
+            else:
+                if 0 <= partition <= _LARGEST_PARTITION and 0 <= offset <= _LARGEST_OFFSET:
+                    return Source(topic=topic, partition=partition, offset=offset)
     return Source.model_construct(
         topic=record.topic, partition=record.partition, offset=record.offset
     )

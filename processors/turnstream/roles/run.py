@@ -2,22 +2,31 @@
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NoReturn, cast, get_args
 
 import structlog
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 
 from turnstream.config import Settings
 from turnstream.metrics import Heartbeat, MetricsServer
-from turnstream.roles.deployment import PRIORITY, Deployment, StreamRole
+from turnstream.roles.deployment import PRIORITY, Deployment, DeploymentError, StreamRole
 from turnstream.stream import Security, StreamSettings
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.observer import Observer
+from turnstream.stream.registry import SchemasUnavailable
+from turnstream.stream.role import StartRefused, end_process
 
 log = structlog.get_logger(__name__)
 
 RoleName = Literal["decide", "execute", "answer", "classify", "shadow"]
 ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
+
+_SCHEMAS: Final = "turnstream.schemas"
+
+_REQUEST_MS: Final = 20_000
+"""A broker that accepts and does not answer must not hang the start without a word."""
 
 
 def build_role(name: RoleName, deployment: Deployment) -> StreamRole[Any, Any]:
@@ -28,9 +37,22 @@ def build_role(name: RoleName, deployment: Deployment) -> StreamRole[Any, Any]:
 
 
 def stream_settings(role: StreamRole[Any, Any], settings: Settings) -> StreamSettings:
-    """The stream's settings for a role of a deployment."""
+    """The stream's settings for a role of a deployment.
+
+    Raises:
+        DeploymentError: a certificate cannot be read.
+        SecretUnavailable: a secret's reference leads nowhere.
+    """
     names, kafka, options = settings.topics, settings.kafka, settings.stream
-    clients = kafka.client_options()
+    try:
+        clients = kafka.client_options()
+    except OSError as error:
+        # Not readable or not a certificate; neither error says which file it is about.
+        files = (kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile)
+        raise DeploymentError(
+            f"kafka: cannot use {', '.join(str(file) for file in files if file)} (ssl_cafile, "
+            f"ssl_certfile, ssl_keyfile): {error}"
+        ) from error
     return StreamSettings(
         bootstrap_servers=kafka.bootstrap_servers,
         group=settings.group(role.name),
@@ -67,13 +89,67 @@ def stream_settings(role: StreamRole[Any, Any], settings: Settings) -> StreamSet
     )
 
 
+def topics_of(role: StreamRole[Any, Any], settings: Settings) -> tuple[str, ...]:
+    """The physical topics of a role that must have the deployment's partition count."""
+    names = [settings.topics.name(topic) for topic in (*role.sources, *role.writes)]
+    return (*dict.fromkeys(names), settings.changelog(role.name))
+
+
+async def check_topics(topics: Sequence[str], settings: Settings) -> None:
+    """Check what a role reads and writes before anything is read or written.
+
+    The stream checks its sources again. Only here is it known that the written topics must fit
+    too, and that records are checked against the configured partition count.
+
+    Args:
+        topics: physical names; see :func:`topics_of`.
+        settings: the deployment's.
+
+    Raises:
+        StartRefused: the broker cannot be reached, a topic is missing, or a partition count is not
+            the configured one.
+    """
+    kafka = settings.kafka
+    options: dict[str, Any] = {**kafka.client_options(), "request_timeout_ms": _REQUEST_MS}
+    schemas = [] if settings.registry is not None else [settings.topics.name(_SCHEMAS)]
+    admin = AIOKafkaAdminClient(**options)
+    try:
+        await admin.start()
+        described = await admin.describe_topics([*topics, *schemas])
+    except (KafkaError, OSError) as error:
+        raise StartRefused(
+            f"no Kafka at {kafka.bootstrap_servers}: check kafka.bootstrap_servers and that the "
+            f"broker runs ({error!r}); `turnstream doctor` tells more"
+        ) from error
+    finally:
+        await admin.close()
+    counts = {topic["topic"]: len(topic["partitions"]) for topic in described}
+    missing = [topic for topic in (*topics, *schemas) if not counts.get(topic)]
+    if missing:
+        raise StartRefused(
+            f"topics do not exist: {', '.join(missing)}; create them with `turnstream topics apply`"
+        )
+    wanted = settings.partitions
+    others = [f"{topic} has {counts[topic]}" for topic in topics if counts[topic] != wanted]
+    if others:
+        raise StartRefused(
+            f"`partitions` is {wanted} in the configuration, but {', '.join(others)}: all topics "
+            "of a conversation need the same count. Set `partitions` if every topic has another; "
+            "else see `turnstream topics plan` and make the differing ones anew with "
+            "`turnstream topics apply`"
+        )
+
+
 def run(name: RoleName, settings: Settings) -> NoReturn:
     """Run a role until it is told to stop.
 
+    Exits `EXIT_REFUSED` when topics or schemas are not as they must be.
+
     Raises:
         CatalogError: the catalog cannot be used.
-        DeploymentError: a decider or classifier cannot be made.
+        DeploymentError: a decider or classifier cannot be made, a certificate cannot be read.
         MetricsPortTaken: something else listens on the metrics port.
+        SecretUnavailable: a secret's reference leads nowhere.
     """
     deployment = Deployment(settings, settings.catalog)
     role = build_role(name, deployment)
@@ -84,12 +160,21 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         observer=cast("Observer", deployment.metrics),
         owned=role.owned,
     )
-    asyncio.run(deployment.publish_schemas(role.writes))
+    try:
+        asyncio.run(_prepared(deployment, role))
+    except StartRefused as error:
+        end_process(error)
+    except SchemasUnavailable as error:
+        end_process(StartRefused(str(error)))
     heartbeat = Heartbeat()
 
     @app.task  # type: ignore[untyped-decorator]
     async def beat() -> None:
         await heartbeat.run()
+
+    if role.close is not None:
+        # Sent when the lanes are closed: no handler uses any more what the role holds.
+        app.on_before_shutdown.connect(_closing(role.close))
 
     if settings.metrics.port is not None:
         server = MetricsServer(
@@ -106,3 +191,15 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         catalog=deployment.loaded.decision_version,
     )
     run_worker(app)
+
+
+async def _prepared(deployment: Deployment, role: StreamRole[Any, Any]) -> None:
+    await check_topics(topics_of(role, deployment.settings), deployment.settings)
+    await deployment.publish_schemas(role.writes)
+
+
+def _closing(close: Callable[[], Any]) -> Callable[..., Any]:
+    async def closed(_app: object, **_: object) -> None:
+        await close()
+
+    return closed

@@ -10,13 +10,14 @@ It cannot act: it imports no executor and no tool, holds no credential of one, a
 refuses any topic but its own.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Final, Literal, cast
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from turnstream.core.compare import arguments_equal, live_side, verdict_of
 from turnstream.core.contract import Decision, HandoffCause
@@ -37,6 +38,7 @@ from turnstream.core.events import (
     ToolResult,
     Versions,
 )
+from turnstream.core.evolution import evolved
 from turnstream.core.identity import shadow_id
 from turnstream.core.mirror import follow, follow_person, rested
 from turnstream.core.ports import Decider, DeciderUnavailable, Proposal
@@ -46,15 +48,8 @@ from turnstream.metrics import Metrics
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.publishing import Publisher
-from turnstream.stream import (
-    Handled,
-    LaneContext,
-    Publication,
-    Record,
-    StateTooNew,
-    StateUnreadable,
-    TimerDue,
-)
+from turnstream.roles.records import RecordFormat
+from turnstream.stream import Handled, LaneContext, Publication, Record, TimerDue
 
 log = structlog.get_logger(__name__)
 
@@ -145,6 +140,7 @@ class ShadowHandler:
         metrics: Metrics,
         compare_with: Literal["decide", "people"],
         pair_within_ms: int,
+        timeout_seconds: float,
         now_ms: Callable[[], int],
     ) -> None:
         """Prepare.
@@ -157,6 +153,7 @@ class ShadowHandler:
             metrics: where comparisons are counted.
             compare_with: whose actions are the live side.
             pair_within_ms: how long a proposal waits for a person.
+            timeout_seconds: how long one proposal may take.
             now_ms: the wall clock.
         """
         self._intake = intake
@@ -166,10 +163,15 @@ class ShadowHandler:
         self._metrics = metrics
         self._with_people = compare_with == "people"
         self._pair_within_ms = pair_within_ms
+        self._timeout_seconds = timeout_seconds
+        self._first: dict[tuple[str, int], int] = {}
+        """The first offset of each source partition that this process has read: what lies below
+        and was not heard is never going to be."""
         self._now_ms = now_ms
 
     def admit(self, record: Record) -> tuple[bytes, Event]:
         """Decode and check a record."""
+        self._first.setdefault((record.topic, record.partition), record.offset)
         return self._intake.admit(record)
 
     def handle(
@@ -222,19 +224,23 @@ class ShadowHandler:
     ) -> Handled[Shadowed]:
         if isinstance(event, ActionEvent):
             if event.batch_index == 0:
-                actions = sorted((*state.actions, event), key=lambda one: one.input_no)
+                actions = sorted((*state.actions, event), key=lambda one: one.sequence)
                 state = replace(state, actions=tuple(actions))
-        elif not isinstance(event, LiveAction):
+        elif not isinstance(event, LiveAction) and not _is_afterthought(event, state):
             heard = _heard(record, cast("Heard", event))
             state = replace(state, heard=(*state.heard, heard))
         publications: list[Publication] = []
-        while state.actions and (_complete(state) or len(state.actions) > _MAX_WAITING):
+        while state.actions and (
+            self._complete(state, record.partition) or len(state.actions) > _MAX_WAITING
+        ):
             action, *later = state.actions
             state = replace(state, actions=tuple(later))
             state, proposed = await self._at(action, state)
             if proposed is not None:
                 publications += self._published(record, action.source, action, proposed)
-            state = replace(state, mirror=follow(state.mirror, action, self._ruleset))
+            if state.mirror.phase != "closed":
+                # Else the conversation was closed before what was last done in it arrived here.
+                state = replace(state, mirror=follow(state.mirror, action, self._ruleset))
         state = self._bounded(record.key.decode(), state)
         return Handled(self._closing(event, state), publications)
 
@@ -246,11 +252,9 @@ class ShadowHandler:
         later = tuple(one for one in state.heard if one not in seen)
         mirror, proposed = state.mirror, None
         for one in seen:
-            before = mirror
             mirror, proposed = await self._stepped(
                 action.conversation_id, one, mirror, propose=one.source == action.source
             )
-            mirror = rested(mirror, before)
         return replace(state, mirror=mirror, heard=later), proposed
 
     # --- beside people --------------------------------------------------------------------------
@@ -266,11 +270,10 @@ class ShadowHandler:
                 pass
             case _:
                 one = _heard(record, cast("Heard", event))
-                before = state.mirror
                 mirror, proposed = await self._stepped(
-                    record.key.decode(), one, before, propose=True
+                    record.key.decode(), one, state.mirror, propose=True
                 )
-                state = replace(state, mirror=rested(mirror, before))
+                state = replace(state, mirror=mirror)
                 if proposed is not None and isinstance(event, ConversationTurn):
                     publications += self._published(record, one.source, None, proposed)
                     waiting = OpenProposal(
@@ -313,7 +316,10 @@ class ShadowHandler:
     async def _stepped(
         self, conversation_id: str, one: HeardInput, mirror: Conversation, *, propose: bool
     ) -> tuple[Conversation, Proposed | None]:
-        """Step the mirror through an input, asking the candidate where the step wants to."""
+        """Step the mirror through an input, asking the candidate where the step wants to.
+
+        The mirror that is returned has heard the input and taken no decision about it.
+        """
         cause = Input(
             conversation_id=conversation_id,
             event=one.event,
@@ -324,15 +330,18 @@ class ShadowHandler:
             now=one.timestamp,
         )
         outcome = step(mirror, cause, self._ruleset)
-        heard = outcome.state
+        heard = _undecided(outcome, mirror)
         while outcome.effects and isinstance(last := outcome.effects[-1], Propose):
             if not propose:
                 return heard, None
             reply: Proposal | Undecided
             try:
                 answer = self._decider.propose(last.request)
-                reply = await answer if isawaitable(answer) else answer
-            except DeciderUnavailable as error:
+                if isawaitable(answer):
+                    # A candidate that hangs must not keep its slot and its conversation.
+                    answer = await asyncio.wait_for(answer, self._timeout_seconds)
+                reply = answer
+            except (DeciderUnavailable, TimeoutError) as error:
                 self._metrics.decider_failed("unavailable")
                 reply = Undecided(type(error).__name__)
             outcome = step(outcome.state, replace(cause, event=reply), self._ruleset)
@@ -426,8 +435,20 @@ class ShadowHandler:
                 timestamp=one.timestamp,
                 now=one.timestamp,
             )
-            mirror = rested(step(mirror, cause, self._ruleset).state, mirror)
+            mirror = _undecided(step(mirror, cause, self._ruleset), mirror)
         return replace(state, heard=tuple(heard), mirror=mirror)
+
+    def _complete(self, state: Shadowed, partition: int) -> bool:
+        """Whether all inputs that the oldest waiting live action had seen have arrived.
+
+        What was read before the shadow began, or by a group that started later than `decide`, does
+        not arrive any more; waiting for it would hold back every later action.
+        """
+        return all(
+            state.watermarks.get(topic, -1) >= offset
+            or self._first.get((topic, partition), -1) > offset
+            for topic, offset in state.actions[0].seen.items()
+        )
 
     def _closing(self, event: Event, state: Shadowed) -> Shadowed:
         """Drop everything but the watermarks when the live conversation has ended."""
@@ -444,6 +465,12 @@ def _heard(record: Record, event: Heard) -> HeardInput:
     return HeardInput(source_of(record), record.topic, record.offset, record.timestamp, event)
 
 
+def _is_afterthought(event: Event, state: Shadowed) -> bool:
+    """Whether an input comes after the end and opens nothing: kept, it would never go away."""
+    ended = state.mirror.phase == "closed" and not state.heard
+    return ended and isinstance(event, Label | Timer | Answer | ToolResult)
+
+
 def _size(one: HeardInput) -> int:
     match one.event:
         case ConversationTurn(text=text, passages=passages):
@@ -456,13 +483,6 @@ def _size(one: HeardInput) -> int:
             return 0
 
 
-def _complete(state: Shadowed) -> bool:
-    """Whether all inputs that the oldest waiting live action had seen have arrived."""
-    return all(
-        state.watermarks.get(topic, -1) >= offset for topic, offset in state.actions[0].seen.items()
-    )
-
-
 def _pair(
     live: LiveAction, proposals: Sequence[OpenProposal], pair_within_ms: int
 ) -> OpenProposal | None:
@@ -471,6 +491,20 @@ def _pair(
         return next((one for one in proposals if one.turn_id == live.turn_id), None)
     before = [one for one in proposals if 0 <= live.occurred_at - one.at <= pair_within_ms]
     return max(before, key=lambda one: one.at, default=None)
+
+
+def _undecided(outcome: Step, before: Conversation) -> Conversation:
+    """The mirror after an input: with what the input itself changed, without a decision about it.
+
+    An answer that is out, a conversation handed back: such inputs move the live side too. Only what
+    a decision moved is taken back.
+    """
+    decided = any(
+        isinstance(effect, Propose)
+        or (isinstance(effect, Publish) and isinstance(effect.event, ActionEvent))
+        for effect in outcome.effects
+    )
+    return rested(outcome.state, before) if decided else evolved(outcome.state, timers=())
 
 
 def _first_action(outcome: Step) -> Proposed | None:
@@ -489,38 +523,13 @@ def _first_action(outcome: Step) -> Proposed | None:
     return None
 
 
-class ShadowedFormat:
+def shadowed_format() -> RecordFormat[Shadowed]:
     """How the shadow's copies are stored, for the stream."""
-
-    def load(self, value: bytes) -> Shadowed:
-        """Read a record."""
-        try:
-            state = _RECORD.validate_json(value)
-        except ValidationError as error:
-            raise StateUnreadable("a shadow's record does not have its form") from error
-        if state.record_version > RECORD_VERSION:
-            raise StateTooNew(state.record_version)
-        return state
-
-    def dump(self, state: Shadowed) -> bytes:
-        """Write a record."""
-        return _RECORD.dump_json(state)
-
-    def watermark(self, state: Shadowed, topic: str) -> int:
-        """Highest offset of a topic that has been handled."""
-        return state.watermarks.get(topic, -1)
-
-    def watermarks(self, state: Shadowed) -> Mapping[str, int]:
-        """All of them."""
-        return state.watermarks
-
-    def closed(self, state: Shadowed) -> bool:
-        """Whether the conversation is over."""
-        return state.mirror.phase == "closed" and not state.heard
-
-    def timers(self, state: Shadowed) -> Sequence[TimerDue]:
-        """None: a shadow writes to no topic of the conversation."""
-        return ()
+    return RecordFormat(
+        _RECORD,
+        version=RECORD_VERSION,
+        closed=lambda state: state.mirror.phase == "closed" and not state.heard,
+    )
 
 
 def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
@@ -535,12 +544,13 @@ def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
         metrics=deployment.metrics,
         compare_with=settings.compare_with,
         pair_within_ms=int(settings.pair_within_seconds * 1000),
+        timeout_seconds=deployment.settings.decide.decider_timeout_seconds,
         now_ms=deployment.now_ms,
     )
     return StreamRole(
         name="shadow",
         handler=handler,
-        state_format=ShadowedFormat(),
+        state_format=shadowed_format(),
         sources=SOURCES,
         writes=WRITES,
         rejects=frozenset({"conversation.live-actions"}),

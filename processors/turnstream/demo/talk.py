@@ -1,0 +1,221 @@
+"""A person talks to a running deployment: lines in, the bot's messages out."""
+
+import asyncio
+import os
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from turnstream.config import Settings
+from turnstream.core.events import (
+    ConversationControl,
+    ConversationTurn,
+    OutboundMessage,
+    Outcome,
+    SessionClaims,
+)
+from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
+from turnstream.roles.gateway import Gateway
+from turnstream.stream.partitioner import partitioner
+
+TOPICS: Final = ("conversation.outbound", "conversation.outcomes")
+
+REPLY_SECONDS: Final = 60.0
+"""Longer than a tool's retries and an answer's deadline: after it, nobody is listening."""
+
+_CHUNK_BYTES: Final = 65_536
+
+_SILENT: Final = {
+    "held_by_person": "a person has this conversation; /back gives it back to the bot",
+    "rejected": "not taken: it is empty, or no valid reply to the question",
+    "duplicate": "the question has been answered already",
+    "late": "another question is open",
+    "duplicate_turn": "this turn was sent before",
+}
+"""Outcomes after which no message follows for this turn, and what they mean."""
+
+HELP: Final = "a line is a message; a number picks a suggestion; /back, /close, /quit"
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who talks, and where."""
+
+    conversation_id: str
+    channel: str
+    locale: str | None = None
+    claims: SessionClaims | None = None
+
+
+class Talk:
+    """One conversation at the console."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        speaker: Speaker,
+        console: Console,
+        *,
+        echo: bool = False,
+        reply_seconds: float = REPLY_SECONDS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: The deployment's.
+            speaker: Who talks.
+            console: Where the messages are printed.
+            echo: Print the lines too, for input that is not typed.
+            reply_seconds: How long a reply may take.
+        """
+        self._settings = settings
+        self._speaker = speaker
+        self._console = console
+        self._echo = echo
+        self._reply_seconds = reply_seconds
+        self._question: OutboundMessage | None = None
+        self._settled = 0
+        """Events so far after which nobody waits for a reply any more."""
+
+    async def run(self, lines: AsyncIterator[str]) -> bool:
+        """Talk until the lines end; true when every line had its reply.
+
+        Raises:
+            GatewayError: Nothing can be sent.
+            TrafficError: Nothing can be read.
+        """
+        key = self._speaker.conversation_id.encode()
+        partition = partitioner(self._settings.turns.partitioner)(key, self._settings.partitions)
+        traffic = Traffic(
+            self._settings,
+            topics=TOPICS,
+            begin="end",
+            partitions=(partition,),
+            dead_letters=("conversation.turns",),
+        )
+        async with traffic, Gateway(self._settings) as gateway:
+            traffic.listen(self._take)
+            async for line in lines:
+                said = line.strip()
+                if said == "/quit":
+                    return True
+                if not said:
+                    continue
+                if said.startswith("/"):
+                    await self._command(gateway, said)
+                    continue
+                if self._echo:
+                    self._print("you", said, "dim")
+                before = self._settled
+                await gateway.send(self._turn(said))
+                try:
+                    await traffic.until(
+                        lambda before=before: self._settled > before or None,  # type: ignore[misc]
+                        seconds=self._reply_seconds,
+                        what="the reply",
+                    )
+                except Overdue as error:
+                    self._print("!", f"{error}: are the roles running? (turnstream doctor)", "red")
+                    return False
+        return True
+
+    def _turn(self, said: str) -> ConversationTurn:
+        question, named = self._question, None
+        if question is not None and said.isdecimal():
+            place = int(said) - 1
+            if 0 <= place < len(question.suggestions):
+                said, named = question.suggestions[place].label, question.question_id
+                self._print(">", said, "dim")
+        return ConversationTurn(
+            turn_id=uuid.uuid4().hex,
+            conversation_id=self._speaker.conversation_id,
+            channel_id=self._speaker.channel,
+            role="customer",
+            text=said,
+            locale=self._speaker.locale,
+            session_claims=self._speaker.claims,
+            # What is typed may be about something else: only a pick names its question.
+            reply_to_question_id=named,
+            occurred_at=_now_ms(),
+        )
+
+    async def _command(self, gateway: Gateway, said: str) -> None:
+        if said not in ("/back", "/close"):
+            self._print("!", HELP, "dim")
+            return
+        await gateway.send(
+            ConversationControl(
+                control_id=uuid.uuid4().hex,
+                conversation_id=self._speaker.conversation_id,
+                kind="hand_back" if said == "/back" else "close",
+                actor="console",
+                occurred_at=_now_ms(),
+            )
+        )
+        self._question = None
+
+    def _take(self, passed: Passed) -> None:
+        if passed.conversation_id != self._speaker.conversation_id:
+            return
+        match passed.event:
+            case OutboundMessage() as message:
+                self._question = message if message.kind == "question" else None
+                self._print("bot", message.text, "bold green")
+                for number, suggestion in enumerate(message.suggestions, 1):
+                    self._print("", f"{number}) {suggestion.label}", "green")
+                self._settled += 1
+            case Outcome(outcome=kind) if kind in _SILENT:
+                # A rejected reply is followed by its question once more.
+                if kind == "rejected" and self._question is not None:
+                    return
+                self._print("!", _SILENT[kind], "dim")
+                self._settled += 1
+            case DeadLettered() as dead:
+                self._print("!", f"the turn was put aside: {dead.reason}", "red")
+                self._settled += 1
+
+    def _print(self, who: str, text: str, style: str) -> None:
+        self._console.print(Text(f"{who:>4} ", style="dim") + Text(text, style=style))
+
+
+async def lines_of(descriptor: int, *, prompt: str | None) -> AsyncIterator[str]:
+    """The lines that are typed or piped, as they come.
+
+    A thread reads them: a terminal, a pipe and a file cannot all be read by the event loop. It is
+    a daemon, so that a read that never returns does not keep the program alive.
+
+    Args:
+        descriptor: Where to read.
+        prompt: Printed before each line is waited for.
+    """
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def read() -> None:
+        rest = b""
+        while chunk := os.read(descriptor, _CHUNK_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                loop.call_soon_threadsafe(queue.put_nowait, line.decode(errors="replace"))
+        if rest:
+            loop.call_soon_threadsafe(queue.put_nowait, rest.decode(errors="replace"))
+        loop.call_soon_threadsafe(queue.put_nowait, None)
+
+    threading.Thread(target=read, name="lines", daemon=True).start()
+    while True:
+        if prompt is not None:
+            print(prompt, end="", flush=True)  # noqa: T201 - a prompt has no line end
+        line = await queue.get()
+        if line is None:
+            return
+        yield line
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
