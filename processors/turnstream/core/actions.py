@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -307,10 +308,10 @@ class _Draft:
                 if ending is not None
                 else None,
                 agent=conversation.agent,
-                versions=Versions(
-                    decision_version=self.ruleset.decision_version,
-                    presentation_version=self.ruleset.presentation_version,
-                    model=proposal.model if proposal is not None else BY_CODE,
+                versions=_versions(
+                    self.ruleset.decision_version,
+                    self.ruleset.presentation_version,
+                    proposal.model if proposal is not None else BY_CODE,
                 ),
                 diagnostics_json=_diagnostics(verdict, proposal),
                 decided_at=self.cause.now,
@@ -360,6 +361,13 @@ class _Draft:
             history=remembered(state.history, Spoken("assistant", text, self.cause.now), limits),
             sent=(*state.sent, text_hash(text))[-limits.remembered_messages :],
         )
+
+
+@lru_cache(maxsize=32)
+def _versions(decision_version: str, presentation_version: str, model: str) -> Versions:
+    return Versions(
+        decision_version=decision_version, presentation_version=presentation_version, model=model
+    )
 
 
 def _correctable(filled: Filled, plans: Sequence[ArgumentPlan]) -> dict[str, str]:

@@ -9,6 +9,7 @@ What session or record knows is never asked.
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -140,8 +141,23 @@ def fill(tool: str, conversation: Conversation, ruleset: Ruleset) -> Filled:
 
 
 def options(conversation: Conversation, ruleset: Ruleset) -> tuple[ToolOption, ...]:
-    """Every tool of the catalog as it stands for this conversation."""
-    return tuple([_option(tool, conversation, ruleset) for tool in ruleset.catalog.tools])
+    """Every tool of the catalog as it stands for this conversation.
+
+    A tool of which no field has a value stands as it does for a new conversation. Most do, most of
+    the time, and this is asked for every decision.
+    """
+    valued: AbstractSet[str] = conversation.values.keys()
+    if conversation.session is not None and conversation.session.values:
+        valued = valued | conversation.session.values.keys()
+    untouched = ruleset.untouched
+    if conversation.facts:
+        return tuple([_option(tool, conversation, ruleset) for tool in untouched])
+    return tuple(
+        [
+            option if fields.isdisjoint(valued) else _option(tool, conversation, ruleset)
+            for tool, (fields, option) in untouched.items()
+        ]
+    )
 
 
 def _option(tool: str, conversation: Conversation, ruleset: Ruleset) -> ToolOption:

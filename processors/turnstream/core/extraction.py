@@ -30,12 +30,15 @@ _DIGITS: Final = 30
 """Longest number that is read. No quantity has more digits, and far longer ones cannot be read."""
 
 
+_MARKS: Final = re.compile(r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+"""The blocks of combining diacritical marks: what remains of accents after decomposition."""
+
+
 def folded(text: str) -> str:
     """Lower case, without accents: how words are compared."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    return _MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
 
 
 class Extractor:

@@ -39,6 +39,7 @@ from turnstream.core.questions import Offer, offer_of
 from turnstream.core.ruleset import ArgumentPlan, Ruleset
 
 _ACTIONS: Final = frozenset(ACTIONS)
+_ORDERED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _REASONS: Final = frozenset(REASON_CODES)
 _CAUSES: Final = frozenset(HANDOFF_CAUSES)
 
@@ -366,7 +367,7 @@ def _unless_doubtful(proposal: Proposal, verdict: Verdict, ruleset: Ruleset) -> 
 
 def call_fingerprint(tool: str, arguments: Mapping[str, JsonValue]) -> str:
     """16 hex digits of a tool and its arguments, the same for equal arguments in any order."""
-    body = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
+    body = _ORDERED.encode([tool, arguments])
     return hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
 
 

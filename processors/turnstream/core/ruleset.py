@@ -15,6 +15,7 @@ from turnstream.core.bounds import RECORD_BYTES, worst_case
 from turnstream.core.definitions import MISSING_PERMISSION, ArgumentSource, Catalog
 from turnstream.core.errors import DefinitionError
 from turnstream.core.extraction import Extractor
+from turnstream.core.ports import ToolOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,22 @@ class Ruleset:
         return {
             name: _plan(tool.input_schema, tool.arguments)
             for name, tool in self.catalog.tools.items()
+        }
+
+    @cached_property
+    def untouched(self) -> Mapping[str, tuple[frozenset[str], ToolOption]]:
+        """Tool name to its fields, and to how it stands while none of them has a value."""
+        return {
+            name: (
+                frozenset(plan.field for plan in plans),
+                ToolOption(
+                    name,
+                    missing=tuple(p.field for p in plans if p.required and p.askable),
+                    ambiguous=(),
+                    blocked=tuple(p.field for p in plans if p.required and not p.askable),
+                ),
+            )
+            for name, plans in self.plans.items()
         }
 
     @cached_property
