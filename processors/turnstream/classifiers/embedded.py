@@ -25,8 +25,8 @@ TITLE_WORDS: Final = 9
 TITLE_CHARACTERS: Final = 70
 """Longest title, in words and in characters: what fits a line of a list."""
 
-_LEAST_SCORE: Final = 1.5
-"""Less than one shared content word scores; below it the likeness is chance."""
+_LEAST_SCORE: Final = 1.2
+"""About what one shared content word scores; below it the likeness is chance."""
 
 _LEAST_SHARE: Final = 0.5
 """A message's second category must score at least this part of its first."""
@@ -74,7 +74,7 @@ class EmbeddedClassifier:
         )
 
     def _raise(self, best: list[float], reading: Reading) -> None:
-        values = self._index.score(reading).values
+        values = self._index.score(reading)
         least = max(_LEAST_SCORE, _LEAST_SHARE * max(values, default=0.0))
         for at, value in enumerate(values):
             if value >= least:
@@ -87,7 +87,7 @@ class EmbeddedClassifier:
         for sentence in _SENTENCE.findall(_PRIVATE.sub(" ", text)):
             reading = self._index.read(sentence)
             content = len({word.key for word in reading.words if word.kind == "content"})
-            fit = max(self._index.score(reading).values, default=0.0)
+            fit = max(self._index.score(reading), default=0.0)
             rank = (sentence.endswith("?"), fit, content)
             if content and rank >= most:
                 said, most = sentence, rank

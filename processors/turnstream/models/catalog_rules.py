@@ -30,7 +30,7 @@ BY_WORDS: Final = "calibrated probability of the best intent"
 BY_RESULT: Final = "certain: follows from a result"
 """What the confidence of a proposal means."""
 
-_CLEARLY_OTHER: Final = 0.7
+_CLEARLY_OTHER: Final = 0.85
 """Probability from which another wish replaces the pending one. Below, *A-1001, the one for my
 desk* would leave the request that its question belonged to."""
 
@@ -75,9 +75,9 @@ class CatalogRules:
         if not request.latest.strip() and request.facts:
             return self._after_result(request)
         offered = frozenset([option.name for option in request.tools])
-        ranking = self._intents.rank(request.latest, offered)
+        ranking = self._intents.rank(request.latest, offered, request.known)
         pending = self._pending(request, offered)
-        if pending is not None and not _replaces(ranking, pending):
+        if pending is not None and not self._replaces(ranking, pending, request, offered):
             confidence = self._confidence_in(pending, ranking, request, offered)
             return self._towards(pending, request, ranking, confidence)
         if ranking.intent.kind == "none" and ranking.fields and not ranking.content:
@@ -135,12 +135,19 @@ class CatalogRules:
             return self._intents.of_tool.get(name)
         return self._intents.of_answer.get(name)
 
+    def _replaces(
+        self, ranking: Ranking, pending: Intent, request: DecisionRequest, offered: frozenset[str]
+    ) -> bool:
+        """Whether the customer now clearly wants something else than what is pending."""
+        if ranking.doubtful:
+            return ranking.content
+        intent, confidence = ranking.intent, ranking.confidence
+        if request.answered_field in ranking.fields and not ranking.taken_back:
+            intent, confidence = self._intents.beside(request.latest, pending, offered)
+        return intent.kind != "none" and intent != pending and confidence >= _CLEARLY_OTHER
+
     def _confidence_in(
-        self,
-        pending: Intent,
-        ranking: Ranking,
-        request: DecisionRequest,
-        offered: frozenset[str],
+        self, pending: Intent, ranking: Ranking, request: DecisionRequest, offered: frozenset[str]
     ) -> float:
         """How clearly it was asked for: a reply makes no doubtful wish a certain one."""
         confidence = max(_PENDING_FLOOR, ranking.of(pending))
@@ -334,14 +341,6 @@ class CatalogRules:
             needed_for=needed_for,
             diagnostics=diagnostics,
         )
-
-
-def _replaces(ranking: Ranking, pending: Intent) -> bool:
-    """Whether the customer now clearly wants something else than what is pending."""
-    if ranking.doubtful:
-        return ranking.content
-    intent = ranking.intent
-    return intent.kind != "none" and intent != pending and ranking.confidence >= _CLEARLY_OTHER
 
 
 def _by_action(ranking: Ranking, request: DecisionRequest) -> dict[Action, float]:

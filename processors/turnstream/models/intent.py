@@ -4,49 +4,64 @@ Only what the customer wrote is read. Passages, tool results and the texts of th
 answers never take part, so nothing that is written in them can choose a step.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import exp
 from typing import Final, Literal
 
 from turnstream.core.definitions import Catalog
+from turnstream.models.elsewhere import ELSEWHERE
 from turnstream.models.person import PERSON_REQUESTS
-from turnstream.text import OptionTexts, Reading, Scores, TextIndex
+from turnstream.text import OptionTexts, Reading, TextIndex, Word
 
 IntentKind = Literal["tool", "answer", "rule", "person", "none"]
 
-TEMPERATURE: Final = 0.9
-"""Divides the scores before the softmax. Of the values 0.4 to 1.4 that were tried, the one with
-the least log loss on two thirds of the development requests beside the tests. It makes the
-probability of the best intent a fair estimate of how often it is right (a test checks four bands),
-and that is what the catalog's thresholds are compared with."""
+TEMPERATURE: Final = 0.5
+"""Divides the scores before the softmax, so that the probability of the best intent is a fair
+estimate of how often it is right (a test checks four bands): the catalog's thresholds are compared
+with it."""
 
-_NONE_SCORE: Final = 1.4
-"""Score of *nothing of the catalog*. One shared content word is less than this, two are more."""
+_NONE_SCORE: Final = 0.2
+"""Score of *nothing of the catalog*, which its own examples set to 0: better a person too often."""
 
-_FOREIGN_SCORE: Final = 0.9
-"""What each content word that the catalog does not know adds to *nothing of the catalog*."""
-
-_MOST_FOREIGN: Final = 4
-"""Foreign words that count: the story around a request is not evidence against the request."""
-
-_WRITE_HANDICAP: Final = 0.5
+_WRITE_HANDICAP: Final = 0.4
 """Taken off the score of tools that write: where the words fit a look-up as well, look up."""
 
 _UNNAMED_HANDICAP: Final = 2.0
 """Taken off as well when no word names what a write tool does, only what it does it to."""
 
-_NAMING: Final = 1.5
-"""How much more a word must weigh for a write tool than for any look-up to name what the tool
-does."""
+_IMPLIED_HANDICAP: Final = 0.8
+"""Taken off instead when it is only implied: *I do not want it any more* may mean a return, too."""
 
-_RULE_HANDICAP: Final = 0.8
+_RULE_HANDICAP: Final = 0.4
 """Taken off the score of refusal rules: a shared noun alone must not refuse a customer."""
 
-_AFFIRMED_SHARE: Final = 0.6
-"""Part of a write tool's score that must come from words which are not denied. *Cancel it, I do
-not want it any more* keeps most of it; in *I do not want to cancel my order* only the order is
-left."""
+_LONE_HANDICAP: Final = 0.9
+"""Taken off as well when the rule hangs on one of several content words: *my neighbour's
+cat* asks for nobody's data."""
+
+_SUPPORTED: Final = 0.12
+"""Least probability that a rule keeps without the word that says most for it."""
+
+_CUE: Final = 0.3
+"""What a word must say for an option to speak for it."""
+
+_FOREIGN_SCORE: Final = 0.8
+"""Added to *nothing of the catalog* when the catalog knows none of the content words, and the part
+of it that is unknown otherwise."""
+
+_RECORD_BONUS: Final = 0.8
+"""Added to tools that take a value which is known already, when the words point there at all: who
+has an order open speaks of it."""
+
+_SAID_SHARE: Final = 0.7
+"""What another word must say for the action, next to the word that is denied. *Do not wait, cancel*
+keeps its request; in *do not cancel, let it go* nothing is asked for."""
+
+_NAMING: Final = 2.5
+"""How much more a word must weigh for a write tool, and how much more often its examples must use
+it, than for any look-up, to name what the tool does and not what both are about."""
 
 CLEAR: Final = 0.8
 """Probability from which a wish counts as clearly expressed."""
@@ -81,6 +96,8 @@ class Ranking:
     """Fields that the message gives a value for."""
     content: bool
     """Whether the message has content words, beside such values."""
+    taken_back: bool
+    """True when the message negates a write, or says that it is over."""
     doubtful: bool
     """True when the best intent rests on words that the customer negated or said to be over."""
 
@@ -120,6 +137,9 @@ class Intents:
             _WRITE_HANDICAP if one.writes else _RULE_HANDICAP if one.kind == "rule" else 0.0
             for one in self.all
         ]
+        self._lookups = [
+            at for at, one in enumerate(self.all) if one.kind == "tool" and not one.writes
+        ]
         self._index = TextIndex(
             [texts for _, texts in described],
             languages=_languages(catalog),
@@ -141,80 +161,167 @@ class Intents:
                 for name, field in catalog.fields.items()
                 if field.choices
             },
+            background=[text for one in _languages(catalog) for text in ELSEWHERE.get(one, ())],
+        )
+        self._used = [self._words_of(intent, texts) for intent, texts in described]
+
+    def _words_of(self, intent: Intent, texts: OptionTexts) -> Counter[str]:
+        """How many examples of a tool use each word."""
+        if intent.kind != "tool":
+            return Counter()
+        return Counter(
+            key
+            for text in texts.examples
+            for key in dict.fromkeys([word.key for word in self._index.read(text).words])
         )
 
-    def rank(self, text: str, offered: frozenset[str]) -> Ranking:
+    def rank(self, text: str, offered: frozenset[str], known: Collection[str] = ()) -> Ranking:
         """Rank the intents for a message.
 
         Args:
             text: what the customer wrote.
             offered: names of the tools that may be chosen; the others are left out.
+            known: fields whose value is known already.
         """
         reading = self._index.read(text)
         scores = self._index.score(reading)
-        probabilities = self._probabilities(scores, offered)
+        probabilities = self._probabilities(reading, scores, offered, known)
         best = probabilities.index(max(probabilities))
-        if self.all[best].writes and not self._named(reading, best):
-            scores.values[best] -= _UNNAMED_HANDICAP
-            probabilities = self._probabilities(scores, offered)
+        if self.all[best].writes:
+            scores[best] -= self._unnamed(reading, best)
+            probabilities = self._probabilities(reading, scores, offered, known)
+            best = probabilities.index(max(probabilities))
+        elif self.all[best].kind == "rule" and self._lone_cue(reading, best, offered, known):
+            scores[best] -= _LONE_HANDICAP
+            probabilities = self._probabilities(reading, scores, offered, known)
             best = probabilities.index(max(probabilities))
         doubtful = False
-        if self.all[best].writes and reading.denied:
-            affirmed = self._index.score(reading, without_denied=True)
-            if affirmed.values[best] < _AFFIRMED_SHARE * scores.values[best]:
-                probabilities = self._probabilities(affirmed, offered)
-                best = probabilities.index(max(probabilities))
-                doubtful = self.all[best].writes or probabilities[best] < CLEAR
+        taken_back = False
+        if self.all[best].writes and self._taken_back(reading, best):
+            taken_back = True
+            # What is left must be another request, not the order that is not to be cancelled.
+            skipped = {*reading.denied, *self._speaking_for(reading, best)}
+            left = self._index.score(reading, skipped=skipped, words_only=True)
+            probabilities = self._probabilities(reading, left, offered, known)
+            best = probabilities.index(max(probabilities))
+            doubtful = self.all[best].kind == "none" or probabilities[best] < CLEAR
         return Ranking(
             intents=self.all,
             probabilities=tuple(probabilities),
             best=best,
-            second=self._rival(best, probabilities, courtesy=not reading.says_something),
+            second=self._rival(best, probabilities),
             fields=reading.fields,
             content=reading.has_content,
+            taken_back=taken_back,
             doubtful=doubtful,
         )
 
-    def _named(self, reading: Reading, option: int) -> bool:
-        """Whether a content word stands for the action of a write tool: the verb decides."""
-        for word in reading.words:
-            if word.kind != "content":
-                continue
-            own = looked_up = 0.0
-            for at, weight in word.weights:
-                if at == option:
-                    own = weight
-                elif weight > looked_up and self.all[at].kind == "tool" and not self.all[at].writes:
-                    looked_up = weight
-            if own > _NAMING * looked_up:
-                return True
-        return False
+    def beside(self, text: str, pending: Intent, offered: frozenset[str]) -> tuple[Intent, float]:
+        """The best intent of a reply without its values and what speaks for the pending one.
 
-    def _probabilities(self, scores: Scores, offered: frozenset[str]) -> list[float]:
-        none = _NONE_SCORE + _FOREIGN_SCORE * min(scores.foreign, _MOST_FOREIGN)
+        *It is order A-1001* then says nothing, *A-1001, where is it?* asks.
+        """
+        reading = self._index.read(text)
+        takers = [at for at, one in enumerate(self.all) if {*one.fields} & {*pending.fields}]
+        spoken = Counter(at for taker in takers for at in self._speaking_for(reading, taker))
+        # A word that speaks for two of them names what they are about, not what is wanted.
+        skipped = {at for at, times in spoken.items() if times > 1}
+        skipped.update(self._speaking_for(reading, self.all.index(pending)))
+        left = self._index.score(reading, skipped=skipped, words_only=True)
+        probabilities = self._probabilities(reading, left, offered, ())
+        best = probabilities.index(max(probabilities))
+        return self.all[best], probabilities[best]
+
+    def _naming(self, reading: Reading, option: int) -> dict[int, float]:
+        """Positions of the content words that stand for the action of a write tool.
+
+        The verb decides: a word that says about as much for a look-up names what both are about.
+        """
+        found: dict[int, float] = {}
+        for at, word in enumerate(reading.words):
+            if word.kind == "content" and word.weights:
+                own = word.weights[option]
+                if own > _CUE and self._is_action(word, option):
+                    found[at] = own
+        return found
+
+    def _is_action(self, word: Word, option: int) -> bool:
+        if any(word.weights[option] <= _NAMING * word.weights[one] for one in self._lookups):
+            return False
+        looked_up = max((self._used[one][word.key] for one in self._lookups), default=0)
+        return self._used[option][word.key] >= _NAMING * looked_up
+
+    def _unnamed(self, reading: Reading, option: int) -> float:
+        """What to take off a write tool whose action is not named, or only by a turn of phrase."""
+        if self._naming(reading, option):
+            return 0.0
+        beside = self._index.beside_words(reading)
+        return _IMPLIED_HANDICAP if any(one[option] > _CUE for one in beside) else _UNNAMED_HANDICAP
+
+    def _taken_back(self, reading: Reading, option: int) -> bool:
+        """Whether the action is negated or said to be over, and not asked for in other words."""
+        naming = self._naming(reading, option) if reading.denied else {}
+        denied = max((naming[at] for at in reading.denied if at in naming), default=0.0)
+        said = max((own for at, own in naming.items() if at not in reading.denied), default=0.0)
+        return denied > 0 and said < _SAID_SHARE * denied
+
+    def _speaking_for(self, reading: Reading, option: int) -> list[int]:
+        return [
+            at
+            for at, word in enumerate(reading.words)
+            if word.kind == "content" and word.weights and word.weights[option] > _CUE
+        ]
+
+    def _lone_cue(
+        self, reading: Reading, rule: int, offered: frozenset[str], known: Collection[str]
+    ) -> bool:
+        """Whether a single one of several content words makes the rule likely."""
+        content = [
+            (word.weights[rule] if word.weights else 0.0, at)
+            for at, word in enumerate(reading.words)
+            if word.kind == "content"
+        ]
+        if len(content) <= 1:
+            return False
+        strongest = max(content)[1]
+        without = self._index.score(reading, skipped=(strongest,))
+        return self._probabilities(reading, without, offered, known)[rule] < _SUPPORTED
+
+    def _probabilities(
+        self,
+        reading: Reading,
+        scores: list[float],
+        offered: frozenset[str],
+        known: Collection[str],
+    ) -> list[float]:
+        none = _NONE_SCORE + _FOREIGN_SCORE * reading.foreign_share
         weighed = [
             exp((score - handicap - none) / TEMPERATURE)
-            if score > 0 and (intent.kind != "tool" or intent.name in offered)
+            if score != 0 and (intent.kind != "tool" or intent.name in offered)
             else 0.0
-            for intent, handicap, score in zip(
-                self.all, self._handicaps, scores.values, strict=False
-            )
+            for intent, handicap, score in zip(self.all, self._handicaps, scores, strict=False)
         ]
+        unsaid = [one for one in known if one not in reading.fields]
+        if unsaid:
+            for at, intent in enumerate(self.all[:-1]):
+                if any(one in unsaid for one in intent.fields):
+                    weighed[at] *= exp(_RECORD_BONUS / TEMPERATURE)
         weighed.append(1.0)
         total = sum(weighed)
         return [one / total for one in weighed]
 
-    def _rival(self, best: int, probabilities: list[float], *, courtesy: bool) -> int:
+    def _rival(self, best: int, probabilities: list[float]) -> int:
         """The most probable intent that conflicts with the best one.
 
-        A wish for a person and *nothing of the catalog* both bring a person in. Two courtesies do
-        not conflict either: nobody minds a greeting answered with thanks.
+        Intents conflict when they lead to different actions, or to different tools. A wish for a
+        person and *nothing of the catalog* both bring a person in; two rules both refuse.
         """
+        kind = self.all[best].kind
         agreeing: tuple[IntentKind, ...] = ()
-        if self.all[best].kind in ("person", "none"):
+        if kind in ("person", "none"):
             agreeing = ("person", "none")
-        elif courtesy:
-            agreeing = (self.all[best].kind,)
+        elif kind in ("answer", "rule"):
+            agreeing = (kind,)
         second = -1
         for at, probability in enumerate(probabilities):
             if at == best or self.all[at].kind in agreeing:

@@ -3,6 +3,6 @@
 A leaf: knows no catalog and no conversation, only texts.
 """
 
-from turnstream.text.index import OptionTexts, Reading, Scores, TextIndex, Word
+from turnstream.text.index import OptionTexts, Reading, TextIndex, Word
 
-__all__ = ["OptionTexts", "Reading", "Scores", "TextIndex", "Word"]
+__all__ = ["OptionTexts", "Reading", "TextIndex", "Word"]

@@ -29,12 +29,19 @@ class Lexicon:
     """First halves of two-part negations: what stands between the halves is negated too."""
     completed: frozenset[str]
     """Stand right before something that is over (*have*, *already*)."""
+    short: Mapping[str, str]
+    """Abbreviations that customers write, with the word that is meant."""
     clause: frozenset[str]
     """Begin a new clause; nothing before them reaches what follows."""
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    words = text.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 _ENGLISH: Final = Lexicon(
@@ -61,6 +68,14 @@ _ENGLISH: Final = Lexicon(
         wasnt without wont wouldnt
     """),
     opening=frozenset(),
+    short=_pairs("""
+        ordr order ord order pkg package pckg package parcl parcel tmrw tomorrow tmr tomorrow
+        tonite tonight wknd weekend asap urgent acct account addr address pwd password pw password
+        qty quantity deliv delivery del delivery refnd refund rfnd refund cncl cancel cxl cancel
+        b4 before cus because cuz because wen when wat what wht what ppl people msg message
+        hrs hours hr hour mins minutes wks weeks wk week yr year yrs years mth month mths months
+        gimme give lemme let dunno know til until till until
+    """),
     completed=_words("already been had has hasnt have havent having was were ve"),
     clause=_words("although and because but if or so then unless"),
 )
@@ -89,8 +104,18 @@ _FRENCH: Final = Lexicon(
         madame mademoiselle merci messieurs mme monsieur mr nuit pardon plait revoir salut
         salutations slt soiree stp svp
     """),
-    negation=_words("aucun aucune jamais non ni pas plus point sans"),
+    negation=_words("aucun aucune jamais non ni pas plus point rien sans"),
     opening=_words("n ne"),
+    short=_pairs("""
+        cmd commande cde commande cmde commande cmmande commande commnde commande liv livraison
+        livr livraison rembt remboursement rmbt remboursement rembours remboursement dispo
+        disponible mag magasin mdp motdepasse tel telephone num numero nb nombre pb probleme
+        rdv rendezvous qqun quelqu qqn quelqu qqch quelque pr pour ds dans tjrs toujours tjs
+        toujours tjr toujours jsuis suis chui suis jai ai jveux veux jvoudrais voudrais jpeux peux
+        yapa pas ya a vs vous ns nous ke que koi quoi kan quand kand quand pk pourquoi
+        pck parce ajd aujourd auj aujourd sem semaine we weekend aprem apres ts tous tt tout
+        mnt maintenant bcp beaucoup dc donc avt avant
+    """),
     completed=_words("ai aurait avais avait avez avons deja est etait ete ont suis"),
     clause=_words("alors car donc et mais ou parce puis puisque si sinon"),
 )
@@ -126,6 +151,7 @@ def lexicon_of(languages: tuple[str, ...]) -> Lexicon:
     return Lexicon(
         function=frozenset().union(*(one.function for one in known), *others),
         courtesy=frozenset().union(*(one.courtesy for one in known)),
+        short={short: word for one in known for short, word in one.short.items()},
         negation=frozenset().union(*(one.negation for one in known)),
         opening=frozenset().union(*(one.opening for one in known)),
         completed=frozenset().union(*(one.completed for one in known)),

@@ -12,8 +12,8 @@ from typing import Final
 from turnstream.text.lexicon import Lexicon
 from turnstream.text.words import BOUNDARY
 
-_NEGATION_REACH: Final = 4
-"""Words after a negation: *not want you to cancel*; further on another thing is spoken of."""
+_NEGATION_REACH: Final = 5
+"""Words after a negation: *not asking you all to cancel*; further on another thing is spoken of."""
 
 _COMPLETED_REACH: Final = 2
 """Words after an auxiliary: *have already cancelled*."""
@@ -24,6 +24,9 @@ _CLOSING_REACH: Final = 2
 _INFINITIVES: Final = ("er", "ir", "re")
 """Endings after which the French *à* (folded like *a*) is a preposition: *une commande à
 annuler*."""
+
+_LINKS: Final = frozenset({"to", "de", "d"})
+"""Tie a word to the verb before it: in *not asking you to cancel* both are negated."""
 
 _SUBJECTS: Final = frozenset({"i", "we", "you", "they", "he", "she"})
 
@@ -50,7 +53,7 @@ def _denied(words: Sequence[str], at: int, content: Sequence[int], lexicon: Lexi
         if where < 0:
             return False
         word = words[where]
-        if word == BOUNDARY or word in lexicon.clause:
+        if word == BOUNDARY or word in lexicon.clause or word in lexicon.courtesy:
             return False
         if word in lexicon.negation:
             return True
@@ -60,7 +63,7 @@ def _denied(words: Sequence[str], at: int, content: Sequence[int], lexicon: Lexi
             between = words[where + 1 : at]
             if all(one in completed or one in lexicon.negation for one in between):
                 return True
-        if where in content:
+        if where in content and words[at - 1] not in _LINKS:
             return False
     return False
 

@@ -338,3 +338,82 @@ def test_other_languages_are_scored_too() -> None:
         return decider.propose(request).answer_id
 
     assert ("godziny", "fee") == (answer_to("kiedy otwarcie sklepu?"), answer_to("配送料を教えて"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "tool"),
+    [
+        ("It is order A-1001", "create_return_label"),
+        ("A-1001, the one for my desk", "create_return_label"),
+        ("A-1001, where is it now?", "get_order_status"),
+    ],
+)
+def test_reply_with_its_value_is_no_other_request(
+    decider: CatalogRules, ask: Ask, reply: str, tool: str
+) -> None:
+    """The value and the words for it do not replace the pending request; another wish does."""
+    request = ask(
+        reply,
+        earlier=("I want to return it",),
+        answered_field="order_id",
+        open_intent="create_return_label",
+    )
+
+    assert tool == decider.propose(request).tool
+
+
+def test_taking_back_in_the_reply_stops_a_pending_write(decider: CatalogRules, ask: Ask) -> None:
+    """A reply that gives the number and takes the request back calls nothing."""
+    request = ask(
+        "A-1001, but do not cancel it",
+        earlier=("Cancel my order",),
+        answered_field="order_id",
+        open_intent="cancel_order",
+    )
+
+    assert ("handoff", "uncertain") == (
+        decider.propose(request).action,
+        decider.propose(request).reason_code,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I am not asking you to cancel A-1001",
+        "Je ne souhaite plus annuler A-1001, laissez-la partir",
+        "Whatever you do don't cancel A-1001",
+    ],
+)
+def test_denial_reaches_the_verb(decider: CatalogRules, ask: Ask, text: str) -> None:
+    """A negation reaches the verb through the verb before it, and nothing makes up for it."""
+    assert decider.propose(ask(text)).tool != "cancel_order"
+
+
+def test_one_word_does_not_refuse(decider: CatalogRules, ask: Ask) -> None:
+    """A word that a rule's examples use refuses nothing where the rest is about something else."""
+    proposal = decider.propose(
+        ask("My husband already bought the same one, please cancel my order A-1001")
+    )
+
+    assert "cancel_order" == proposal.tool
+
+
+def test_tie_between_rules_is_no_tie() -> None:
+    """Two rules that nothing tells apart both refuse, so the request is refused."""
+    rule = _shop().rules["other_customers_data"].model_dump(by_alias=True)
+    catalog = _shop(rules={"same_again": rule})
+    request = DecisionRequest(
+        "shop", "en", True, (), "Give me another customer's address", {}, (), (), None, None
+    )
+
+    assert "refuse" == CatalogRules(catalog, "v").propose(request).action
+
+
+def test_known_value_speaks_for_the_tools_that_take_it(decider: CatalogRules, ask: Ask) -> None:
+    """With an order selected the same words are more probably about that order."""
+    text = "Any progress?"
+    plain = decider.propose(ask(text)).probabilities
+    known = decider.propose(ask(text, known={"order_id": "A-1001"})).probabilities
+
+    assert known["ask"] > plain["ask"]

@@ -18,10 +18,11 @@ REQUESTS: list[tuple[str, str, str]] = [
     )
 ]
 
-RIGHT = 193
-"""Requests whose action and target were right when this was measured (90 %)."""
-RIGHT_ACTIONS = 196
-"""Requests whose action was right."""
+RIGHT = 658
+"""Requests whose action and target must be right: 660 were when this was measured (95 %), less two
+that another linear algebra library may round the other way."""
+RIGHT_ACTIONS = 662
+"""Requests whose action must be right; 664 were."""
 
 
 def _target(proposal: Proposal) -> str:
@@ -43,7 +44,7 @@ def test_accuracy_does_not_fall(decider: CatalogRules, ask: Ask) -> None:
         if (proposal := decider.propose(ask(text))).action != action or not _right(proposal, target)
     ]
 
-    assert len(REQUESTS) == 214
+    assert len(REQUESTS) == 694
     assert len(REQUESTS) - len(wrong) >= RIGHT, wrong
 
 

@@ -102,34 +102,75 @@ def test_phrase_must_be_complete() -> None:
 
 def test_courtesy_counts_only_alone() -> None:
     """A greeting scores when nothing else is said, and not beside a request."""
-    alone = INDEX.score(INDEX.read("Hello")).values
-    beside = INDEX.score(INDEX.read("Hello, cancel")).values
+    alone = INDEX.score(INDEX.read("Hello"))
+    beside = INDEX.score(INDEX.read("Hello, cancel"))
 
-    assert alone[2] > 0 == beside[2]
+    assert alone[2] > 0 > beside[2]
 
 
 def test_function_words_alone_say_nothing() -> None:
     """A message without content scores zero everywhere."""
-    assert [0.0, 0.0, 0.0] == INDEX.score(INDEX.read("is it my")).values
+    assert [0.0, 0.0, 0.0] == INDEX.score(INDEX.read("is it my"))
 
 
-def test_unknown_content_words_are_counted_once_each() -> None:
-    """Words that no option knows are evidence against all of them."""
-    assert 2 == INDEX.score(INDEX.read("cancel umbrella zebra umbrella")).foreign
+def test_share_of_unknown_content_words() -> None:
+    """Words that no option and no concept knows are told apart from the others."""
+    assert 0.5 == INDEX.read("cancel zebra").foreign_share
+    assert 0.0 == INDEX.read("cancel my order").foreign_share
+
+
+def test_unknown_words_dilute_a_request() -> None:
+    """What a message says counts for less among words that no option knows."""
+    plain = INDEX.score(INDEX.read("cancel"))
+    diluted = INDEX.score(INDEX.read("cancel zebra giraffe"))
+
+    assert plain[0] > diluted[0] > 0
+
+
+def test_no_word_decides_alone() -> None:
+    """However often a word stands in the examples, what it says is bounded."""
+    word = INDEX.read("cancel").words[0]
+
+    assert all(-3.5 <= weight <= 3.5 for weight in word.weights)
+
+
+@pytest.mark.parametrize("text", ["scrap it", "abandonner", "call off", "laisser tomber"])
+def test_other_words_of_a_concept_are_understood(text: str) -> None:
+    """A word that no example uses scores through its concept, alone or as a phrase."""
+    scores = INDEX.score(INDEX.read(text))
+
+    assert max(scores) == scores[0] > 0
+
+
+@pytest.mark.parametrize(("short", "long"), [("cmd", "commande"), ("ordr", "order")])
+def test_abbreviations_stand_for_their_word(short: str, long: str) -> None:
+    """An abbreviation says what its word says."""
+    assert INDEX.read(long).words[0].weights == INDEX.read(short).words[0].weights
+
+
+def test_background_takes_what_belongs_to_no_option() -> None:
+    """Requests of the background score below zero for every option."""
+    index = TextIndex(
+        [OptionTexts("", ["Cancel my order", "Drop my order"])],
+        languages=("en",),
+        background=["Change my address", "Cancel my order please"],
+    )
+
+    assert index.score(index.read("new address"))[0] < 0 < index.score(index.read("cancel"))[0]
 
 
 def test_description_does_not_stand_for_what_it_excludes() -> None:
     """What comes after a negation in a description is no evidence for the option."""
     index = TextIndex([OptionTexts("Cancels what has not left the depot")], languages=("en",))
 
-    assert [0.0] == index.score(index.read("depot")).values
+    assert [0.0] == index.score(index.read("depot"))
 
 
 def test_no_options() -> None:
     """An index of nothing gives no scores."""
     index = TextIndex([], languages=("en",))
 
-    assert [] == index.score(index.read("hello order")).values
+    assert [] == index.score(index.read("hello order"))
 
 
 def test_language_without_stemmer_uses_whole_words() -> None:

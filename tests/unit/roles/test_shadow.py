@@ -1,0 +1,665 @@
+"""The shadow role: the live side's inputs in any order of arrival, compared and never acted on."""
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.catalogs import RULES
+from tests.small_shop import ByWord
+from tests.unit.roles.bench import (
+    CODEC,
+    NOW,
+    FakeLane,
+    action,
+    events,
+    publisher,
+    record,
+    turn,
+)
+from turnstream.config import Settings
+from turnstream.core.conversation import Conversation
+from turnstream.core.events import (
+    ActionEvent,
+    Answer,
+    ConversationControl,
+    Event,
+    Label,
+    LiveAction,
+    ShadowComparison,
+    ShadowProposal,
+    ToolResult,
+)
+from turnstream.core.ports import Decider, DecisionRequest, Proposal
+from turnstream.metrics import Metrics
+from turnstream.models.scripted import ScriptedDecider, Step, answer, call, refuse
+from turnstream.roles import shadow
+from turnstream.roles.decide import DecideHandler
+from turnstream.roles.deployment import Deployment, StreamRole
+from turnstream.roles.intake import Intake
+from turnstream.roles.pending import PendingQuestions
+from turnstream.roles.run import stream_settings
+from turnstream.roles.shadow import (
+    SOURCES,
+    WRITES,
+    Shadowed,
+    ShadowHandler,
+    shadowed_format,
+)
+from turnstream.stream import (
+    Handled,
+    NullObserver,
+    Publication,
+    Record,
+    StateTooNew,
+    StateUnreadable,
+)
+from turnstream.stream.lane import Lane, UnusableOutcome
+from turnstream.stream.role import Role
+
+TURNS = "conversation.turns"
+ACTIONS = "conversation.actions"
+RESULTS = "tool.results"
+ANSWERS = "conversation.answers"
+FORMAT = shadowed_format()
+
+CLAIMS = {"subject_id": "customer-1"}
+
+
+def every_topic() -> Intake:
+    """The checks of records, on one partition."""
+    return Intake(
+        CODEC,
+        topics={topic: topic for topic in SOURCES},
+        partitions=1,
+        partitioner=lambda _key, _count: 0,
+        max_record_bytes=1_000_000,
+    )
+
+
+def metrics() -> tuple[Metrics, CollectorRegistry]:
+    """Metrics and where they can be read."""
+    registry = CollectorRegistry()
+    return Metrics(registry, tools=RULES.catalog.tools), registry
+
+
+class Bench:
+    """A shadow of one conversation that is restarted at will."""
+
+    def __init__(
+        self,
+        decider: Decider | None = None,
+        *,
+        compare_with: Literal["decide", "people"] = "decide",
+        pair_within_ms: int = 60_000,
+    ) -> None:
+        self._options: dict[str, Any] = {
+            "decider": decider or ByWord(),
+            "compare_with": compare_with,
+            "pair_within_ms": pair_within_ms,
+        }
+        self.state: Shadowed | None = None
+        self.published: list[Event] = []
+        self.topics: set[str] = set()
+        self.restart()
+
+    def restart(self) -> None:
+        """Start another process on the stored state."""
+        counts, self.registry = metrics()
+        self.handler = ShadowHandler(
+            intake=every_topic(),
+            publisher=publisher("shadow"),
+            ruleset=RULES,
+            metrics=counts,
+            timeout_seconds=0.01,
+            now_ms=lambda: NOW + 500,
+            **self._options,
+        )
+        if self.state is not None:
+            self.state = FORMAT.load(FORMAT.dump(self.state))
+
+    async def take(self, *records: Record) -> None:
+        """Handle records in this order."""
+        for one in records:
+            key, event = self.handler.admit(one)
+            assert key == one.key
+            handled = await self.handler.handle(one, event, self.state, FakeLane())
+            self.keep(one, handled)
+
+    def keep(self, source: Record, handled: Handled[Shadowed]) -> None:
+        """Take an outcome over."""
+        self.state = handled.state
+        self.published += events(handled)
+        self.topics |= {one.topic for one in handled.publications}
+        assert {one.key for one in handled.publications} <= {source.key}
+        assert self.state is not None
+        assert source.offset == FORMAT.watermark(self.state, source.topic)
+
+    @property
+    def kept(self) -> Shadowed:
+        """The state."""
+        assert self.state is not None
+        return self.state
+
+    @property
+    def proposals(self) -> list[ShadowProposal]:
+        """All proposals so far."""
+        return [one for one in self.published if isinstance(one, ShadowProposal)]
+
+    @property
+    def comparisons(self) -> list[ShadowComparison]:
+        """All comparisons so far."""
+        return [one for one in self.published if isinstance(one, ShadowComparison)]
+
+    def compared(self, verdict: str) -> float:
+        """How many comparisons of a verdict this process has counted."""
+        labels = {"verdict": verdict}
+        return self.registry.get_sample_value("turnstream_shadow_comparisons_total", labels) or 0
+
+
+class Live:
+    """The live side: what `decide` does with inputs, as records."""
+
+    def __init__(self, decider: Decider | None = None) -> None:
+        counts, _ = metrics()
+        self._handler = DecideHandler(
+            intake=every_topic(),
+            publisher=publisher("decide"),
+            ruleset=RULES,
+            deciders={"shop": decider or ByWord()},
+            metrics=counts,
+            pending=PendingQuestions(topic=TURNS),
+            attempts=1,
+            timeout_seconds=1,
+            now_ms=lambda: NOW + 250,
+        )
+        self._state: Conversation | None = None
+        self.topics: dict[str, list[Record]] = {}
+        self.actions: list[ActionEvent] = []
+
+    def take(self, event: Event, topic: str) -> None:
+        """Take an input; its record and those of its actions are in the topics afterwards."""
+        written = self.topics.setdefault(topic, [])
+        at = sum(map(len, self.topics.values())) * 10
+        source = replace(record(event, len(written), topic=topic), timestamp=NOW + at)
+        written.append(source)
+        handled = self._handler.handle(source, event, self._state, FakeLane())
+        assert isinstance(handled, Handled)
+        self._state = handled.state
+        for one in events(handled):
+            if isinstance(one, ActionEvent):
+                self.actions.append(one)
+                following = self.topics.setdefault(ACTIONS, [])
+                following.append(record(one, len(following), topic=ACTIONS))
+
+    def say(self, text: str) -> None:
+        """Let the customer write."""
+        number = len(self.topics.get(TURNS, ()))
+        self.take(turn(text, turn_id=f"t-{number}", session_claims=CLAIMS), TURNS)
+
+    def play(self) -> "Live":
+        """A question, its reply, a call, an answer, and another turn."""
+        self.say("Where is my order?")
+        self.say("A-12")
+        self.take(
+            ToolResult(
+                action_id=self.actions[-1].action_id,
+                conversation_id="c-1",
+                tool_call_id=self.actions[-1].action_id,
+                name="get_order",
+                ok=True,
+                result_json='{"status":"shipped","total":3}',
+                outcome="done",
+                attempts=1,
+                decision_version="d1",
+                arguments_hash="",
+                occurred_at=NOW,
+            ),
+            RESULTS,
+        )
+        self.take(
+            Answer(
+                action_id=self.actions[-1].action_id,
+                conversation_id="c-1",
+                text="Shipped.",
+                model="m",
+                occurred_at=NOW,
+            ),
+            ANSWERS,
+        )
+        self.say("Hello")
+        assert ["ask", "call_tool", "answer", "answer"] == [
+            one.decision.action for one in self.actions
+        ]
+        return self
+
+
+def interleaved(topics: Mapping[str, Sequence[Record]], seed: int) -> Iterator[Record]:
+    """The records of several topics, each topic's in order, otherwise in any."""
+    left = {topic: list(records) for topic, records in topics.items()}
+    choice = random.Random(seed)
+    while left:
+        topic = choice.choice(sorted(left))
+        yield left[topic].pop(0)
+        if not left[topic]:
+            del left[topic]
+
+
+# --- beside decide ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_any_order_of_arrival_gives_the_same_comparisons(seed: int) -> None:
+    """Topics are read at different speeds, and the process is restarted somewhere in between."""
+    live = Live().play()
+    records = list(interleaved(live.topics, seed))
+    bench = Bench()
+    for number, one in enumerate(records):
+        if number == seed % len(records):
+            bench.restart()
+        await bench.take(one)
+
+    assert [one.source for one in live.actions] == [one.source for one in bench.proposals]
+    assert [one.action_id for one in live.actions] == [one.live_id for one in bench.comparisons]
+    assert ["same"] * 4 == [one.verdict for one in bench.comparisons]
+    assert [one.decision for one in live.actions] == [one.decision for one in bench.proposals]
+    assert [None, True, None, None] == [one.arguments_equal for one in bench.comparisons]
+    assert [one.turn_id for one in live.actions] == [one.turn_id for one in bench.comparisons]
+    assert ((), ()) == (bench.kept.actions, bench.kept.heard)
+    assert set(WRITES) == bench.topics
+
+
+async def test_another_opinion_is_compared_and_not_followed() -> None:
+    """The mirror goes on with what the live side did, whatever the candidate wanted."""
+    live = Live().play()
+    candidate = ScriptedDecider(
+        [
+            Step(refuse("fraud")),
+            Step(call("get_order")),
+            Step(refuse("fraud")),
+            Step(answer("hours")),
+        ]
+    )
+    bench = Bench(candidate)
+
+    await bench.take(*interleaved(live.topics, 3))
+
+    candidate.finish()
+    assert ["different", "same", "different", "same"] == [one.verdict for one in bench.comparisons]
+    assert (2, 2) == (bench.compared("same"), bench.compared("different"))
+    # The candidate refused; the live side asked, and so the reply was one in the mirror too.
+    assert "order_id" in bench.kept.mirror.values
+    assert "waiting_answer" == bench.kept.mirror.phase
+
+
+async def test_ids_depend_on_the_input_only() -> None:
+    """A second shadow of the same input writes the same ids."""
+    live = Live().play()
+    first, second = Bench(), Bench()
+    await first.take(*interleaved(live.topics, 1))
+    await second.take(*interleaved(live.topics, 2))
+
+    assert [one.proposal_id for one in first.proposals] == [
+        one.proposal_id for one in second.proposals
+    ]
+    assert [one.comparison_id for one in first.comparisons] == [
+        one.comparison_id for one in second.comparisons
+    ]
+    assert 8 == len({one.proposal_id for one in first.proposals}) + len(
+        {one.comparison_id for one in first.comparisons}
+    )
+
+
+async def test_inputs_from_before_its_time_are_not_waited_for() -> None:
+    """A shadow that joins a conversation midway compares from the first turn that it hears.
+
+    That an input lies before everything it has read of the topic shows that it will not come.
+    """
+    bench = Bench()
+    heard = turn("Hello", turn_id="t-5")
+    live = action(
+        "answer",
+        {"answer_id": "hours", "locale": "en"},
+        source={"topic": TURNS, "partition": 0, "offset": 5},
+        seen={TURNS: 5, RESULTS: 3},
+    )
+    await bench.take(record(heard, 5, topic=TURNS), record(live, 0, topic=ACTIONS))
+
+    assert 1 == len(bench.kept.actions)
+
+    # Somebody else's result on the same partition, then anything of this conversation.
+    other = Live().play().topics[RESULTS][0]
+    bench.handler.admit(replace(other, offset=9))
+    await bench.take(record(turn("Thanks", turn_id="t-6"), 6, topic=TURNS))
+
+    assert ["same"] == [one.verdict for one in bench.comparisons]
+    assert not bench.kept.actions
+
+
+async def test_live_actions_without_their_inputs_are_let_go_at_the_bound() -> None:
+    """What never becomes complete is followed without a comparison, oldest first."""
+    bench = Bench()
+    payload = {"answer_id": "hours", "locale": "en"}
+    for number in range(33):
+        source = {"topic": TURNS, "partition": 0, "offset": 100 + number}
+        one = action(
+            "answer",
+            payload,
+            action_id=f"a-{number}",
+            source=source,
+            seen={TURNS: 100 + number},
+            sequence=NOW + number,
+        )
+        await bench.take(record(one, number, topic=ACTIONS))
+
+    assert 32 == len(bench.kept.actions)
+    assert "a-1" == bench.kept.actions[0].action_id
+    assert [] == bench.published
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(205, "Hello"), (4, "x" * 60_000)], ids=["many", "long"]
+)
+async def test_inputs_without_a_live_action_are_folded_at_the_bound(count: int, text: str) -> None:
+    """The record stays within its topic's limit; what was folded is known and not proposed at."""
+    bench = Bench()
+    for number in range(count):
+        await bench.take(record(turn(text, turn_id=f"t-{number}"), number, topic=TURNS))
+
+    kept = bench.kept
+    assert (200 if text == "Hello" else 3) == len(kept.heard)
+    assert count - len(kept.heard) == kept.mirror.input_no
+    assert len(FORMAT.dump(kept)) < 1_000_000
+    assert [] == bench.published
+
+
+@pytest.mark.parametrize("kind", ["close", "forget"])
+async def test_the_end_of_a_conversation_leaves_its_watermarks(kind: str) -> None:
+    """Nothing that was said is kept; what arrives late opens nothing again."""
+    live = Live().play()
+    control = ConversationControl.model_validate(
+        {
+            "control_id": "x",
+            "conversation_id": "c-1",
+            "kind": kind,
+            "actor": "desk",
+            "occurred_at": NOW,
+        }
+    )
+    late = live.topics[ACTIONS][-1]
+    label = Label(
+        exchange_id="t-2",
+        conversation_id="c-1",
+        title="",
+        categories=(),
+        model="m",
+        occurred_at=NOW,
+    )
+    bench = Bench()
+    early = {
+        topic: [one for one in records if one is not late] for topic, records in live.topics.items()
+    }
+    await bench.take(*interleaved(early, 0), record(control, 0, topic="conversation.control"))
+
+    marks = bench.kept.watermarks
+    assert Shadowed(watermarks=marks, mirror=Conversation(phase="closed")) == bench.kept
+    assert FORMAT.closed(bench.kept)
+
+    await bench.take(late, record(label, 0, topic="conversation.labels"))
+
+    assert FORMAT.closed(bench.kept)
+    assert ((), ()) == (bench.kept.heard, bench.kept.actions)
+
+    await bench.take(record(turn("Hello again", turn_id="t-9"), 9, topic=TURNS))
+
+    assert not FORMAT.closed(bench.kept)
+
+
+class Failing:
+    """A candidate that gives no proposal, in one of three ways."""
+
+    name = "failing"
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+
+    def propose(self, request: DecisionRequest) -> Awaitable[Proposal]:
+        """Fail."""
+        if self._how == "hangs":
+            return asyncio.Event().wait()  # type: ignore[return-value]
+        if self._how == "times out":
+            raise TimeoutError
+        return self._later()
+
+    async def _later(self) -> Proposal:
+        raise TimeoutError
+
+
+@pytest.mark.parametrize("how", ["hangs", "times out", "times out later"])
+async def test_a_candidate_without_a_proposal_counts_as_a_handoff(how: str) -> None:
+    """It is compared as what the live side would have done with it, and holds nothing up."""
+    live = Live()
+    live.say("Hello")
+    bench = Bench(Failing(how))
+
+    await bench.take(*interleaved(live.topics, 0))
+
+    (proposal,) = bench.proposals
+    assert ("handoff", "budget") == (proposal.decision.action, proposal.handoff_cause)
+    assert ["different"] == [one.verdict for one in bench.comparisons]
+    labels = {"failure": "unavailable"}
+    assert 1 == bench.registry.get_sample_value("turnstream_decider_failures_total", labels)
+
+
+async def test_floods_and_defects_are_passed_over() -> None:
+    """A shadow has nobody to hand over to; only the watermark moves."""
+    bench = Bench()
+    source = record(turn("Hello"), 4, topic=TURNS)
+    _, event = bench.handler.admit(source)
+    bench.keep(source, bench.handler.flood(source, event, bench.state))
+    later = replace(source, offset=5)
+    bench.keep(
+        later,
+        bench.handler.abandon(later, event, bench.state, attempts=3, error=RuntimeError("x")),
+    )
+
+    assert Shadowed(watermarks={TURNS: 5}) == bench.kept
+    assert [] == bench.published
+
+
+# --- beside people ------------------------------------------------------------------------------
+
+
+def done(kind: str, number: int = 0, **changes: Any) -> LiveAction:
+    """What a person did."""
+    fields: dict[str, Any] = {
+        "live_action_id": f"live-{number}",
+        "conversation_id": "c-1",
+        "action": kind,
+        "actor": "ann",
+        "occurred_at": NOW + 1_000,
+    }
+    return LiveAction.model_validate(fields | changes)
+
+
+def person(event: LiveAction, offset: int = 0) -> Record:
+    """The record of what a person did."""
+    return record(event, offset, topic="conversation.live-actions")
+
+
+def asked(offset: int = 0, text: str = "Where is my order?", **changes: Any) -> Record:
+    """The record of a customer's turn."""
+    given = {"turn_id": f"t-{offset}", "session_claims": CLAIMS, **changes}
+    return record(turn(text, **given), offset, topic=TURNS)
+
+
+@pytest.mark.parametrize("order", ["turn first", "person first"])
+@pytest.mark.parametrize(
+    ("live", "verdict"),
+    [
+        (done("ask", missing_field="order_id", turn_id="t-0"), "same"),
+        (done("ask", missing_field="topic", turn_id="t-0"), "same_action"),
+        (done("ask", turn_id="t-0"), "same"),
+        (done("answer", turn_id="t-0"), "different"),
+        (done("unlabelled", turn_id="t-0"), "unlabelled"),
+        (done("ask", missing_field="order_id"), "same"),
+    ],
+)
+async def test_a_proposal_is_paired_with_what_the_person_did(
+    live: LiveAction, verdict: str, order: str
+) -> None:
+    """By the turn's id, or as the next thing done after the turn; whichever arrives first."""
+    bench = Bench(compare_with="people")
+    arrivals = [asked(), person(live)]
+
+    await bench.take(*(arrivals if order == "turn first" else reversed(arrivals)))
+
+    (proposal,) = bench.proposals
+    (comparison,) = bench.comparisons
+    assert ("ask", "order_id") == (proposal.decision.action, proposal.decision.missing_field)
+    assert (verdict, "live-0") == (comparison.verdict, comparison.live_id)
+    assert proposal.source == comparison.source
+    assert ((), ()) == (bench.kept.proposals, bench.kept.early)
+    assert 1 == bench.compared(verdict)
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        done("ask", turn_id="another"),
+        done("ask", occurred_at=NOW - 1),
+        done("ask", occurred_at=NOW + 60_001),
+    ],
+    ids=["another turn's", "before the turn", "too late"],
+)
+async def test_what_belongs_to_no_turn_is_not_compared(live: LiveAction) -> None:
+    """Nothing is guessed; a restart in between changes nothing."""
+    bench = Bench(compare_with="people")
+    await bench.take(asked())
+    bench.restart()
+    await bench.take(person(live))
+
+    assert [] == bench.comparisons
+    assert (1, 1) == (len(bench.kept.proposals), len(bench.kept.early))
+
+
+async def test_the_mirror_follows_the_person() -> None:
+    """After a person's question, the customer's next turn is its reply."""
+    bench = Bench(compare_with="people")
+    await bench.take(asked())
+    bench.restart()
+    live = done("ask", missing_field="order_id", turn_id="t-0")
+    await bench.take(person(live))
+    bench.restart()
+    await bench.take(asked(1, "A-12", occurred_at=NOW + 2_000))
+
+    assert ["ask", "call_tool"] == [one.decision.action for one in bench.proposals]
+    assert '{"order_id":"A-12"}' == bench.proposals[1].arguments_json
+
+
+async def test_waiting_sides_are_bounded() -> None:
+    """Proposals that no person answers, and deeds without a turn, are let go, oldest first."""
+    bench = Bench(compare_with="people")
+    await bench.take(*(asked(number, "Hello") for number in range(40)))
+    await bench.take(*(person(done("ask", n, turn_id=f"x-{n}"), n) for n in range(40)))
+
+    assert 32 == len(bench.kept.proposals)
+    assert "t-8" == bench.kept.proposals[0].turn_id
+    assert 32 == len(bench.kept.early)
+    assert "live-8" == bench.kept.early[0].live_action_id
+
+
+# --- it cannot act ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    """The demo's catalog, a shadow beside it."""
+    import turnstream.demo
+
+    catalog = Path(turnstream.demo.__file__).parent / "catalog.yaml"
+    return Deployment(Settings(catalog=catalog), catalog)
+
+
+async def test_the_stream_refuses_any_other_topic(deployment: Deployment) -> None:
+    """Whatever its handler wants to publish: only its own topics, under their own settings."""
+    role: StreamRole[Shadowed, Event] = shadow.build(deployment)
+    settings = stream_settings(role, deployment.settings)
+
+    assert frozenset({"shadow.proposals", "shadow.comparisons"}) == settings.writes
+    assert "shadow.proposals.dlq" == settings.dead_letter_topic
+
+    lane: Lane[Shadowed] = Lane(
+        0,
+        role=Role(settings, role.handler, role.state_format, NullObserver()),
+        producer=None,  # type: ignore[arg-type]
+        dead_letter_topics={},
+        progressed=lambda _: None,
+    )
+    for topic in ("conversation.actions", "conversation.outbound", "conversation.timers", TURNS):
+        with pytest.raises(UnusableOutcome, match=f"may not write to '{topic}'"):
+            await lane.commit(b"c-1", Shadowed(), (Publication(topic, b"c-1", b"v"),))
+
+
+def test_no_executor_and_no_tool_is_in_its_process() -> None:
+    """A process that builds the role has loaded nothing that could act."""
+    program = """
+import sys
+from pathlib import Path
+import turnstream.demo
+from turnstream.config import Settings
+from turnstream.roles.deployment import Deployment
+from turnstream.roles.run import build_role, stream_settings
+import turnstream.cli.run
+
+catalog = Path(turnstream.demo.__file__).parent / "catalog.yaml"
+settings = Settings(catalog=catalog)
+role = build_role("shadow", Deployment(settings, catalog))
+stream_settings(role, settings)
+forbidden = ("turnstream.tools", "turnstream.roles.execute", "turnstream.roles.answer")
+print(sorted(name for name in sys.modules if name.startswith(forbidden)))
+"""
+    done_ = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert "[]" == done_.stdout.strip()
+
+
+# --- its records --------------------------------------------------------------------------------
+
+
+async def test_a_record_comes_back_as_it_was() -> None:
+    """Everything that waits is stored: inputs, live actions, proposals, what people did."""
+    live = Live().play()
+    decide, people = Bench(), Bench(compare_with="people")
+    await decide.take(*live.topics[TURNS][:2], *live.topics[ACTIONS][2:])
+    await people.take(asked(), person(done("ask", turn_id="another")))
+    for bench in (decide, people):
+        assert FORMAT.dump(bench.kept) == FORMAT.dump(FORMAT.load(FORMAT.dump(bench.kept)))
+        assert FORMAT.load(FORMAT.dump(bench.kept)) == FORMAT.load(FORMAT.dump(bench.kept))
+        assert () == FORMAT.timers(bench.kept)
+
+
+@pytest.mark.parametrize(
+    "value", [b"x SENTINEL", b"[]", b"{}", b'{"record_version":1,"heard":"SENTINEL"}']
+)
+def test_what_is_no_record_is_named_without_its_content(value: bytes) -> None:
+    """The start is refused, and no customer's text is in the message."""
+    with pytest.raises(StateUnreadable) as raised:
+        FORMAT.load(value)
+
+    assert "SENTINEL" not in str(raised.value)
+
+
+def test_a_newer_record_is_left_for_a_newer_worker() -> None:
+    """Whatever its form."""
+    with pytest.raises(StateTooNew):
+        FORMAT.load(b'{"record_version":2,"dreams":[]}')
