@@ -159,10 +159,18 @@ class DecideHandler:
     def flood(
         self, record: Record, event: Event, state: Conversation | None
     ) -> Handled[Conversation]:
-        """Hand a conversation off that sends faster than it can be decided."""
-        turn = event if isinstance(event, ConversationTurn) else None
-        cause = self._input(record, Flooded(turn))
-        return self._handled(record, event, step(state, cause, self._ruleset))
+        """Hand a conversation off that sends faster than it can be decided.
+
+        Results and control events are taken in all the same: they end what turns wait for. Only no
+        decider is asked any more.
+        """
+        happening = Flooded(event) if isinstance(event, ConversationTurn) else event
+        cause = self._input(record, happening)  # type: ignore[arg-type]
+        outcome = step(state, cause, self._ruleset)
+        if _asked(outcome) is not None:
+            flood = replace(cause, event=Undecided("too many inputs are queued"))
+            outcome = step(outcome.state, flood, self._ruleset)
+        return self._handled(record, event, outcome)
 
     def abandon(
         self,

@@ -14,6 +14,7 @@ from turnstream.core.conversation import Conversation, TimerEntry
 from turnstream.core.effects import DeadLetter
 from turnstream.core.events import (
     ActionEvent,
+    Answer,
     ConversationTurn,
     Event,
     Label,
@@ -299,6 +300,27 @@ async def test_a_flood_brings_a_person_in_once() -> None:
         else:
             assert isinstance(first, Outcome)
             assert "held_by_person" == first.outcome
+
+
+async def test_an_answer_in_a_flood_is_taken_in() -> None:
+    """What turns wait for still ends their wait, and only then is nobody asked any more."""
+    bench = Bench(scripted(answer("hours")))
+    ordered = action_in(await bench.take(at(0)))
+    await bench.take(at(1, "And on Sundays?"))
+    done = Answer(
+        action_id=ordered.action_id,
+        conversation_id="c-1",
+        text="We open at nine.",
+        model="m",
+        occurred_at=NOW,
+    )
+    source = record(done, 0, topic="conversation.answers")
+
+    handled = bench.handler.flood(source, done, bench.state)
+
+    assert handled.state is not None
+    assert "We open at nine." in [one.text for one in handled.state.history]
+    assert "budget" == action_in(handled).handoff.cause  # type: ignore[union-attr]
 
 
 def test_every_reason_to_refuse_a_turn_has_a_dead_letter_reason() -> None:
