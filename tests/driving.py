@@ -198,7 +198,7 @@ class Driver:
             "result_json": to_json({"status": "shipped"} if body is None else body).decode(),
             "outcome": "done",
             "attempts": 1,
-            "decision_version": "d1",
+            "versions": {"decision_version": "d1", "presentation_version": "p1", "model": "m"},
             "arguments_hash": "",
             "occurred_at": self.now,
             **changes,

@@ -26,6 +26,7 @@ from turnstream.core.events import (
     ToolError,
     ToolOutcome,
     ToolResult,
+    Versions,
 )
 from turnstream.core.ports import Proposal
 from turnstream.core.rendering import render
@@ -172,7 +173,7 @@ class Player:
             error=ToolError(code=error, message="", retryable=not final) if error else None,
             outcome=outcome,
             attempts=1,
-            decision_version=self._ruleset.decision_version,
+            versions=Versions(decision_version="d1", presentation_version="p1", model="m"),
             arguments_hash="0" * 64,
             occurred_at=NOW,
         )

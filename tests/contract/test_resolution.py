@@ -127,6 +127,7 @@ def test_a_newer_decision_is_refused() -> None:
     names["decision"]["type"]["fields"][0]["type"]["symbols"].append("escalate")
     fields: dict[str, Any] = {
         "proposal_id": "p",
+        "candidate": "c",
         "conversation_id": "c",
         "source": {"topic": "conversation.turns", "partition": 0, "offset": 1},
         "decision": {"action": "escalate", "reason_code": "unsupported"},
@@ -167,7 +168,7 @@ def test_an_older_writer_without_optional_fields() -> None:
         "result_json": "{}",
         "outcome": "done",
         "attempts": 1,
-        "decision_version": "1",
+        "versions": {"decision_version": "1", "presentation_version": "2", "model": "m"},
         "arguments_hash": "h",
         "occurred_at": 5,
     }

@@ -247,7 +247,7 @@ class DecideSettings(Section):
     """Older turns enter the history but are handed to a person instead of being decided."""
     conversation_ttl_seconds: float = Field(default=604_800, gt=0)
     """Idle time after which a conversation is closed."""
-    history_messages: int = Field(default=30, ge=1, le=500)
+    history_messages: int = Field(default=30, ge=1, le=200)
     """Messages kept per conversation."""
     bot_actors: tuple[str, ...] = ()
     """Accounts under which our own messages come back as turns."""

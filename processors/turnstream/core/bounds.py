@@ -14,22 +14,26 @@ from pydantic_core import to_json
 RECORD_BYTES: Final = 524_288
 """Longest stored record. A longer one would not fit the changelog's records with their overhead."""
 
+CHECKPOINT_BYTES: Final = 262_144
+"""Of these, reserved for the checkpoint of a suspension: it is never cut, so all else leaves it
+room."""
+
 ID_CHARACTERS: Final = 128
 """Longest turn id or tenant id. Ids are stored many times over; UUIDs have 36 characters."""
 
 LOCALE_CHARACTERS: Final = 35
 """Longest language tag that is kept (RFC 5646 section 4.4.1); a longer one is no language."""
 
-SESSION_BYTES: Final = 16_384
+SESSION_BYTES: Final = 8_192
 """Session claims. More than this is a gateway's mistake that would crowd out the conversation."""
 
-VALUES_BYTES: Final = 32_768
+VALUES_BYTES: Final = 16_384
 """All field values of a conversation, or a customer could fill the record with answers."""
 
-CALL_BYTES: Final = 16_384
+CALL_BYTES: Final = 8_192
 """Values that one call is made with; they are stored with the call and with its result."""
 
-QUESTION_BYTES: Final = 32_768
+QUESTION_BYTES: Final = 16_384
 """One open question with its suggestions, which come from the catalog."""
 
 VALUE_CHARACTERS: Final = 2_000
@@ -44,7 +48,7 @@ SUGGESTIONS: Final = 100
 ERROR_CODE_CHARACTERS: Final = 100
 """Longest error code of a result; the catalog's own codes are words."""
 
-PENDING_CHARACTERS: Final = 8_000
+PENDING_CHARACTERS: Final = 4_000
 """Characters of customer texts that wait for a decision; the newest are kept."""
 
 UTF8_BYTES: Final = 4

@@ -268,13 +268,12 @@ class Thresholds(Definition):
     call_tool: Probability = 0.0
     ask: Probability = 0.0
     refuse: Probability = 0.0
-    handoff: Probability = 0.0
-    near_tie_margin: Probability = 0.0
+    near_tie_margin: Probability = 0.05
     """Least distance between the two best options; nearer is a tie."""
 
     def of(self, action: Action) -> float:
-        """The least confidence of an action, 0 to 1."""
-        value: float = getattr(self, action)
+        """The least confidence of an action, 0 to 1; a handoff needs none."""
+        value: float = 0.0 if action == "handoff" else getattr(self, action)
         return value
 
 

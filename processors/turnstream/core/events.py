@@ -322,7 +322,8 @@ class ToolResult(Event):
     error: ToolError | None = None
     outcome: ToolOutcome | Unrecognized
     attempts: int
-    decision_version: str
+    versions: Versions
+    """Of the decision that ordered the call."""
     arguments_hash: str
     """SHA-256 of the arguments as the model gave them."""
     body_hash: str | None = None
@@ -423,6 +424,8 @@ class ShadowProposal(Event):
     """What the shadow model would have done. Nothing acts on it."""
 
     proposal_id: str
+    candidate: str
+    """What the deployment calls the shadow's configuration."""
     conversation_id: str
     source: Source
     turn_id: str | None = None
@@ -438,6 +441,7 @@ class ShadowComparison(Event):
     """A proposal beside what was really done."""
 
     comparison_id: str
+    candidate: str
     conversation_id: str
     source: Source
     turn_id: str | None = None

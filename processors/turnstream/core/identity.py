@@ -4,6 +4,8 @@ import hashlib
 import uuid
 from typing import Final
 
+from pydantic_core import to_json
+
 from turnstream.core.events import ConversationTurn, Source
 
 _NAMESPACE: Final = uuid.UUID("6f1d8e52-5a0b-5f0c-9d53-0a5c2c0b7e11")
@@ -27,6 +29,9 @@ def decision_id(conversation_id: str, source: Source) -> str:
 def turn_hash(turn: ConversationTurn) -> str:
     """16 hex digits that differ when a repeated turn id comes with another content."""
     content = f"{turn.role}\x1f{turn.content_type}\x1f{turn.occurred_at}\x1f{turn.text}"
+    more = (turn.attachments, turn.selected_record, turn.reply_to_question_id, turn.passages)
+    if any(more):
+        content += f"\x1f{to_json(more).decode()}"
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 

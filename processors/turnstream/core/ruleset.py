@@ -11,7 +11,7 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from turnstream.core.bounds import RECORD_BYTES, worst_case
+from turnstream.core.bounds import CHECKPOINT_BYTES, RECORD_BYTES, worst_case
 from turnstream.core.definitions import MISSING_PERMISSION, ArgumentSource, Catalog
 from turnstream.core.errors import DefinitionError
 from turnstream.core.extraction import Extractor
@@ -49,19 +49,19 @@ class Limits:
     """Added to a tool's own time-outs: how long a call may wait for an executor."""
     history_messages: int = 30
     """Messages kept; older ones are cut first."""
-    history_characters: int = 24_000
+    history_characters: int = 16_000
     """Characters kept of the whole history; with all the rest it must fit the record."""
     message_characters: int = 4_000
     """Characters kept of each message in the history. One pasted log must not fill the record."""
-    result_bytes: int = 65_536
+    result_bytes: int = 32_768
     """Longest result of a call, as JSON. A longer one would not fit the record: handed off."""
-    facts_bytes: int = 98_304
+    facts_bytes: int = 49_152
     """All results kept together, as JSON; those of finished work are forgotten first."""
     remembered_facts: int = 8
     """Results kept beyond the work that they were got for."""
-    passages_bytes: int = 49_152
+    passages_bytes: int = 24_576
     """Bytes kept of a turn's passages, as JSON; later passages are left out first."""
-    remembered_turns: int = 64
+    remembered_turns: int = 32
     """Turn ids kept to recognise a repetition."""
     remembered_messages: int = 16
     """Hashes of our own messages kept to recognise an echo."""
@@ -80,9 +80,10 @@ class Limits:
             facts_bytes=self.facts_bytes,
             passages_bytes=self.passages_bytes,
         )
-        if bytes_ > RECORD_BYTES:
+        room = RECORD_BYTES - CHECKPOINT_BYTES
+        if bytes_ > room:
             raise DefinitionError(
-                f"these limits allow a record of {bytes_} bytes; at most {RECORD_BYTES} fit: "
+                f"these limits allow {bytes_} bytes of a record; beside a checkpoint {room} fit: "
                 "keep less history, fewer turn ids, results or passages"
             )
 

@@ -172,6 +172,10 @@ def _while_asked(
     if not turn.text.strip() or (not replied and (addressed or question.restricted)):
         return _rejected(state, cause, turn, question, ruleset)
     # Several candidates are no reply yet, but they are news: the field may be asked again.
+    if not replied and state.activation is not None:
+        # Another request of its own: what was said for the one before may be about another subject.
+        heard_from = evolved(state.activation, heard_from=state.input_no)
+        state = evolved(state, activation=heard_from)
     return deciding(move(ended(state, "cancelled"), "customer_turn"), cause, ruleset)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -138,7 +139,8 @@ async def _show(options: DemoOptions, console: Console) -> int:
             report(f"not as expected; the logs stay in {stack.folder}")
         if options.keep:
             report("staying up until Ctrl-C; to talk to it:")
-            command = f"turnstream chat --config {stack.configuration} --conversation me"
+            chat = f"{sys.executable} -m turnstream.cli chat"
+            command = f"{chat} --config {stack.configuration} --conversation me"
             claims = """--claims '{"subject_id": "C-100", "permissions": ["orders:write"]}'"""
             console.print(Text(f"  {command} {claims}"), soft_wrap=True)
             await stack.watch()

@@ -103,6 +103,7 @@ class ExecuteHandler:
         tools: Mapping[str, ToolBinding],
         metrics: Metrics,
         max_record_bytes: int,
+        retention_ms: int,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Coroutine[None, None, None]] = asyncio.sleep,
     ) -> None:
@@ -115,6 +116,7 @@ class ExecuteHandler:
             tools: tool name to its binding.
             metrics: where calls are counted.
             max_record_bytes: largest value that readers of results accept.
+            retention_ms: how old an action may be, by the time it was decided.
             now_ms: the wall clock.
             sleep: waits between attempts, in seconds.
         """
@@ -124,6 +126,7 @@ class ExecuteHandler:
         self._tools = tools
         self._metrics = metrics
         self._max_result_bytes = max_record_bytes - _ENVELOPE_BYTES
+        self._retention_ms = retention_ms
         self._now_ms = now_ms
         self._sleep = sleep
 
@@ -151,7 +154,7 @@ class ExecuteHandler:
             # The same action under another offset: its result was committed with this record.
             return Handled(self._passed(state, record))
         tool = self._ruleset.catalog.tools.get(call.tool)
-        refused = self._refusal(call, tool)
+        refused = self._refusal(action, call, tool)
         if state is not None and (refused is not None or tool is None or not _repeatable(tool)):
             return self._interrupted(record, action, state, tool)
         if refused is not None or tool is None:
@@ -196,12 +199,16 @@ class ExecuteHandler:
 
     # --- before the call ------------------------------------------------------------------------
 
-    def _refusal(self, call: CallPayload, tool: Tool | None) -> Ended | None:
+    def _refusal(self, action: ActionEvent, call: CallPayload, tool: Tool | None) -> Ended | None:
         """Why a decided call must not be made now; the decision may be old, the catalog newer."""
         if tool is None or call.tool not in self._tools:
             return _unavailable()
-        if call.deadline_at <= self._now_ms():
+        now = self._now_ms()
+        if call.deadline_at <= now:
             return _denied("expired", "the deadline had passed before the call could start")
+        if action.decided_at < now - self._retention_ms:
+            # Its journal record may be gone: whether it ran can no longer be known.
+            return _denied("expired", "the action is older than the journal's retention")
         lacking = [one for one in tool.required_permissions if one not in call.permissions]
         if lacking:
             return _denied("missing_permission", f"the session lacks {', '.join(lacking)}")
@@ -349,7 +356,7 @@ class ExecuteHandler:
             error=ended.error,
             outcome=ended.outcome,
             attempts=ended.attempts,
-            decision_version=action.versions.decision_version,
+            versions=action.versions,
             arguments_hash=_sha256(call.arguments_json.encode()),
             body_hash=reply.body_hash if reply is not None else None,
             used_hash=reply.used_hash if reply is not None else None,
@@ -456,6 +463,7 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
             tools=tools,
             metrics=deployment.metrics,
             max_record_bytes=settings.stream.max_record_bytes,
+            retention_ms=int(settings.execute.journal_retention_seconds * 1000),
             now_ms=deployment.now_ms,
         ),
         state_format=journal_format(),

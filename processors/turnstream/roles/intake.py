@@ -20,6 +20,9 @@ _LARGEST_PARTITION: Final = 2**31 - 1
 _LARGEST_OFFSET: Final = 2**63 - 1
 """What Kafka has room for; an event with a higher number could not be written."""
 
+_LONGEST_KEY: Final = 512
+"""Longest conversation id in bytes of UTF-8: it is the key of every record and in every event."""
+
 _REMEMBERED_KEYS: Final = 65_536
 """Keys whose partition is remembered: hashing each key again would cost more than decoding it."""
 
@@ -74,6 +77,8 @@ class Intake:
             raise Rejected("missing_key", "expected the conversation id as the key")
         if value is None:
             raise Rejected("missing_value", "a tombstone means nothing on this topic")
+        if len(key) > _LONGEST_KEY:
+            raise Rejected("invalid", f"the key has {len(key)} bytes; at most {_LONGEST_KEY}")
         if len(value) > self._max_record_bytes:
             limit = self._max_record_bytes
             raise Rejected("oversized", f"{len(value)} bytes; at most {limit} are accepted")

@@ -11,13 +11,12 @@ refuses any topic but its own.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Final, Literal, cast
 
 import structlog
-from pydantic import TypeAdapter
 
 from turnstream.core.compare import arguments_equal, live_side, verdict_of
 from turnstream.core.contract import Decision, HandoffCause
@@ -25,17 +24,14 @@ from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
 from turnstream.core.events import (
     ActionEvent,
-    Answer,
     ConversationControl,
     ConversationTurn,
     Event,
-    Label,
     LiveAction,
     ShadowComparison,
     ShadowProposal,
     Source,
     Timer,
-    ToolResult,
     Versions,
 )
 from turnstream.core.evolution import evolved
@@ -46,9 +42,21 @@ from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.metrics import Metrics
 from turnstream.roles.deployment import Deployment, StreamRole
-from turnstream.roles.intake import Intake, source_of
+from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
-from turnstream.roles.records import RecordFormat
+from turnstream.roles.shadowing import (
+    MAX_HEARD,
+    MAX_HEARD_CHARACTERS,
+    MAX_WAITING,
+    Heard,
+    HeardInput,
+    OpenProposal,
+    Shadowed,
+    heard_from,
+    is_afterthought,
+    shadowed_format,
+    size_of,
+)
 from turnstream.stream import Handled, LaneContext, Publication, Record, TimerDue
 
 log = structlog.get_logger(__name__)
@@ -64,56 +72,6 @@ SOURCES: Final = (
     "conversation.live-actions",
 )
 WRITES: Final = ("shadow.proposals", "shadow.comparisons")
-
-RECORD_VERSION: Final = 1
-_MAX_HEARD: Final = 200
-"""Inputs kept until their live decision arrives; older ones are folded without a proposal."""
-_MAX_HEARD_CHARACTERS: Final = 200_000
-"""Bounds the same in size: the record must fit its topic's 1 MiB."""
-_MAX_WAITING: Final = 32
-"""Live actions kept until all their inputs have arrived, and proposals until a person acts."""
-
-Heard = ConversationTurn | ConversationControl | ToolResult | Answer | Label | Timer
-
-
-@dataclass(frozen=True, slots=True)
-class HeardInput:
-    """An input that the live side may decide about."""
-
-    source: Source
-    topic: str
-    offset: int
-    timestamp: int
-    event: Heard
-
-
-@dataclass(frozen=True, slots=True)
-class OpenProposal:
-    """A proposal that waits for what a person does."""
-
-    source: Source
-    turn_id: str
-    decision: Decision
-    arguments_json: str | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shadowed:
-    """What the shadow keeps of one conversation."""
-
-    record_version: int = RECORD_VERSION
-    watermarks: Mapping[str, int] = field(default_factory=dict)
-    mirror: Conversation = field(default_factory=Conversation)
-    heard: tuple[HeardInput, ...] = ()
-    actions: tuple[ActionEvent, ...] = ()
-    """Live actions whose inputs have not all arrived."""
-    proposals: tuple[OpenProposal, ...] = ()
-    early: tuple[LiveAction, ...] = ()
-    """Live actions of people that arrived before their turn."""
-
-
-_RECORD: Final = TypeAdapter(Shadowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +96,7 @@ class ShadowHandler:
         ruleset: Ruleset,
         decider: Decider,
         metrics: Metrics,
+        candidate: str,
         compare_with: Literal["decide", "people"],
         pair_within_ms: int,
         timeout_seconds: float,
@@ -151,6 +110,7 @@ class ShadowHandler:
             ruleset: the candidate's compiled catalog.
             decider: the candidate.
             metrics: where comparisons are counted.
+            candidate: what the shadow's configuration is called.
             compare_with: whose actions are the live side.
             pair_within_ms: how long a proposal waits for a person.
             timeout_seconds: how long one proposal may take.
@@ -161,6 +121,7 @@ class ShadowHandler:
         self._ruleset = ruleset
         self._decider = decider
         self._metrics = metrics
+        self._candidate = candidate
         self._with_people = compare_with == "people"
         self._pair_within_ms = pair_within_ms
         self._timeout_seconds = timeout_seconds
@@ -226,18 +187,20 @@ class ShadowHandler:
             if event.batch_index == 0:
                 actions = sorted((*state.actions, event), key=lambda one: one.sequence)
                 state = replace(state, actions=tuple(actions))
-        elif not isinstance(event, LiveAction) and not _is_afterthought(event, state):
-            heard = _heard(record, cast("Heard", event))
+        elif not isinstance(event, LiveAction) and not is_afterthought(event, state):
+            heard = heard_from(record, cast("Heard", event))
             state = replace(state, heard=(*state.heard, heard))
         publications: list[Publication] = []
         while state.actions and (
-            self._complete(state, record.partition) or len(state.actions) > _MAX_WAITING
+            self._complete(state, record.partition) or len(state.actions) > MAX_WAITING
         ):
             action, *later = state.actions
             state = replace(state, actions=tuple(later))
             state, proposed = await self._at(action, state)
             if proposed is not None:
-                publications += self._published(record, action.source, action, proposed)
+                publications += self._published(
+                    record, action.source, proposed, turn_id=action.turn_id, live=action
+                )
             if state.mirror.phase != "closed":
                 # Else the conversation was closed before what was last done in it arrived here.
                 state = replace(state, mirror=follow(state.mirror, action, self._ruleset))
@@ -265,17 +228,19 @@ class ShadowHandler:
         publications: list[Publication] = []
         match event:
             case LiveAction():
-                state = replace(state, early=(*state.early, event)[-_MAX_WAITING:])
+                state = replace(state, early=(*state.early, event)[-MAX_WAITING:])
             case ActionEvent():
                 pass
             case _:
-                one = _heard(record, cast("Heard", event))
+                one = heard_from(record, cast("Heard", event))
                 mirror, proposed = await self._stepped(
                     record.key.decode(), one, state.mirror, propose=True
                 )
                 state = replace(state, mirror=mirror)
                 if proposed is not None and isinstance(event, ConversationTurn):
-                    publications += self._published(record, one.source, None, proposed)
+                    publications += self._published(
+                        record, one.source, proposed, turn_id=event.turn_id
+                    )
                     waiting = OpenProposal(
                         one.source,
                         event.turn_id,
@@ -283,7 +248,7 @@ class ShadowHandler:
                         proposed.arguments_json,
                         event.occurred_at,
                     )
-                    state = replace(state, proposals=(*state.proposals, waiting)[-_MAX_WAITING:])
+                    state = replace(state, proposals=(*state.proposals, waiting)[-MAX_WAITING:])
         state, paired = self._paired(record, state)
         return Handled(self._closing(event, state), [*publications, *paired])
 
@@ -311,7 +276,7 @@ class ShadowHandler:
             state = replace(state, mirror=follow_person(state.mirror, live, self._ruleset))
         return replace(state, proposals=tuple(proposals), early=tuple(unpaired)), publications
 
-    # --- both -------------------------------------------------------------------------------------
+    # --- both ---------------------------------------------------------------------------------
 
     async def _stepped(
         self, conversation_id: str, one: HeardInput, mirror: Conversation, *, propose: bool
@@ -348,15 +313,22 @@ class ShadowHandler:
         return heard, _first_action(outcome)
 
     def _published(
-        self, record: Record, source: Source, live: ActionEvent | None, proposed: Proposed
+        self,
+        record: Record,
+        source: Source,
+        proposed: Proposed,
+        *,
+        turn_id: str | None,
+        live: ActionEvent | None = None,
     ) -> list[Publication]:
         conversation_id = record.key.decode()
         event_id = shadow_id(conversation_id, source, "proposal")
         event = ShadowProposal(
             proposal_id=event_id,
+            candidate=self._candidate,
             conversation_id=conversation_id,
             source=source,
-            turn_id=live.turn_id if live is not None else None,
+            turn_id=turn_id,
             decision=proposed.decision,
             arguments_json=proposed.arguments_json,
             handoff_cause=proposed.cause,
@@ -397,6 +369,7 @@ class ShadowHandler:
         event_id = shadow_id(conversation_id, source, "comparison")
         event = ShadowComparison(
             comparison_id=event_id,
+            candidate=self._candidate,
             conversation_id=conversation_id,
             source=source,
             turn_id=live.turn_id,
@@ -422,10 +395,10 @@ class ShadowHandler:
     def _bounded(self, conversation_id: str, state: Shadowed) -> Shadowed:
         """Fold the oldest inputs that no live decision came for."""
         heard, mirror = list(state.heard), state.mirror
-        characters = sum(_size(one) for one in heard)
-        while heard and (len(heard) > _MAX_HEARD or characters > _MAX_HEARD_CHARACTERS):
+        characters = sum(size_of(one) for one in heard)
+        while heard and (len(heard) > MAX_HEARD or characters > MAX_HEARD_CHARACTERS):
             one = heard.pop(0)
-            characters -= _size(one)
+            characters -= size_of(one)
             cause = Input(
                 conversation_id=conversation_id,
                 event=one.event,
@@ -459,28 +432,6 @@ class ShadowHandler:
         if not ended:
             return state
         return Shadowed(watermarks=state.watermarks, mirror=Conversation(phase="closed"))
-
-
-def _heard(record: Record, event: Heard) -> HeardInput:
-    return HeardInput(source_of(record), record.topic, record.offset, record.timestamp, event)
-
-
-def _is_afterthought(event: Event, state: Shadowed) -> bool:
-    """Whether an input comes after the end and opens nothing: kept, it would never go away."""
-    ended = state.mirror.phase == "closed" and not state.heard
-    return ended and isinstance(event, Label | Timer | Answer | ToolResult)
-
-
-def _size(one: HeardInput) -> int:
-    match one.event:
-        case ConversationTurn(text=text, passages=passages):
-            return len(text) + sum(len(passage.text) for passage in passages)
-        case ToolResult(result_json=result):
-            return len(result or "")
-        case Answer(text=text):
-            return len(text or "")
-        case _:
-            return 0
 
 
 def _pair(
@@ -523,15 +474,6 @@ def _first_action(outcome: Step) -> Proposed | None:
     return None
 
 
-def shadowed_format() -> RecordFormat[Shadowed]:
-    """How the shadow's copies are stored, for the stream."""
-    return RecordFormat(
-        _RECORD,
-        version=RECORD_VERSION,
-        closed=lambda state: state.mirror.phase == "closed" and not state.heard,
-    )
-
-
 def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
     """The shadow role of a deployment."""
     settings = deployment.settings.shadow
@@ -542,6 +484,7 @@ def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
         ruleset=candidate.ruleset,
         decider=candidate.decider(settings.decider),
         metrics=deployment.metrics,
+        candidate=settings.name,
         compare_with=settings.compare_with,
         pair_within_ms=int(settings.pair_within_seconds * 1000),
         timeout_seconds=deployment.settings.decide.decider_timeout_seconds,

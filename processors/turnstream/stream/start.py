@@ -87,7 +87,8 @@ async def _partition_counts(
 def _check_partition_counts(counts: Mapping[str, int], *, settings: StreamSettings) -> int:
     missing = [topic for topic, count in counts.items() if not count]
     if missing:
-        message = f"topics do not exist: {', '.join(missing)}; create them with `topics apply`"
+        listed = ", ".join(missing)
+        message = f"topics do not exist: {listed}; create them with `turnstream topics apply`"
         raise StartRefused(message)
     sources = {topic: counts[topic] for topic in settings.sources}
     if len(set(sources.values())) > 1:

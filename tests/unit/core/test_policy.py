@@ -203,7 +203,7 @@ def test_arguments_are_checked_before_the_call() -> None:
 
 def test_arguments_that_do_not_fit() -> None:
     """Values too large to be stored with a call are an explicit error."""
-    claims = CLAIMS.model_copy(update={"values": {"customer": "é" * 7_950}})
+    claims = CLAIMS.model_copy(update={"values": {"customer": "é" * 3_950}})
     talk = Driver()
     talk.turn("Refund A-1", call(), claims=claims)
     talk.result({"total": "x" * 1_500}, call("refund"))

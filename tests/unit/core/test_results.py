@@ -241,8 +241,8 @@ def test_results_that_do_not_fit_together() -> None:
     """Results of one activation that outgrow the record are an explicit error."""
     talk = Driver()
     talk.turn("Where is A-1? What are the fees?", call())
-    talk.result({"status": "x" * 60_000}, call("search_help"))
-    talk.result({"text": "y" * 60_000})
+    talk.result({"status": "x" * 30_000}, call("search_help"))
+    talk.result({"text": "y" * 30_000})
 
     assert "state_too_large" == talk.cause
     assert sum(one.size for one in talk.conversation.facts) <= RULES.limits.facts_bytes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.catalogs import MINUTE, NOW, with_limits
+from tests.catalogs import DEFINITION, MINUTE, NOW, ruleset, with_limits
 from tests.driving import Driver, answer, ask, call, refuse
 from turnstream.core.effects import DeadLetter, Flooded
 from turnstream.core.events import (
@@ -471,3 +471,34 @@ def test_rejections_are_configured() -> None:
     assert "no_progress" == talk.cause
     assert [] == talk.of(Outcome)
     assert 1 == len(talk.of(ActionEvent))
+
+
+def test_another_request_while_asked_borrows_no_value_of_the_one_before() -> None:
+    """A number given for one subject is not used for another without asking, question or not."""
+    order = DEFINITION["tools"]["get_order"]
+    detailed = {
+        **order,
+        "input_schema": {
+            "type": "object",
+            "required": ["order_id", "topic"],
+            "properties": {"order_id": {"type": "string"}, "topic": {"type": "string"}},
+        },
+        "arguments": {**order["arguments"], "topic": {"provenance": ["message"]}},
+    }
+    tools = {
+        **DEFINITION["tools"],
+        "explain_order": detailed,
+        "track": {**order, "subject": "parcel"},
+    }
+    topic = {**DEFINITION["fields"]["topic"], "restricted": False}
+    fields = {**DEFINITION["fields"], "topic": topic}
+    talk = Driver(ruleset(tools=tools, fields=fields))
+    talk.turn("Explain A-1 to me", ask("topic", "explain_order"))
+
+    talk.turn("By the way, where is my parcel?", call("track"), ask("order_id", "track"))
+
+    assert "ask" == talk.action.decision.action
+    assert ("order_id", "track") == (
+        talk.action.question.field,  # type: ignore[union-attr]
+        talk.action.question.needed_for,  # type: ignore[union-attr]
+    )

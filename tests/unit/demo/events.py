@@ -107,6 +107,7 @@ def outcome(kind: Any, *, conversation: str = "c", offset: int = 0) -> Passed:
 def comparison(live: str, proposed: Decision, *, live_action: Any = "ask") -> Passed:
     """The candidate beside a live action."""
     event = ShadowComparison(
+        candidate="candidate",
         comparison_id=f"s-{live}",
         conversation_id="c",
         source=source(),

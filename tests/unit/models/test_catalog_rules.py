@@ -175,15 +175,16 @@ def test_answered_question_continues_its_request(decider: CatalogRules, ask: Ask
 def test_answered_question_does_not_make_a_doubtful_write_certain(
     decider: CatalogRules, ask: Ask
 ) -> None:
-    """The confidence in a pending write is that of the words that asked for it."""
+    """A pending write that no message of the customer names is not called."""
     request = ask(
         "A-1001",
         earlier=("Une chose avec ma commande",),
         answered_field="order_id",
         open_intent="cancel_order",
     )
+    proposal = decider.propose(request)
 
-    assert 0.5 == decider.propose(request).confidence
+    assert ("handoff", "below_threshold") == (proposal.action, proposal.handoff_cause)
 
 
 def test_clearly_other_request_replaces_the_pending_one(decider: CatalogRules, ask: Ask) -> None:
@@ -217,11 +218,15 @@ def test_new_value_continues_the_last_request(decider: CatalogRules, ask: Ask) -
     assert proposal.confidence < first.confidence
 
 
-def test_value_alone_is_unsupported(decider: CatalogRules, ask: Ask) -> None:
-    """A value that nothing was asked about gives nothing to go by."""
+def test_value_alone_is_looked_up(decider: CatalogRules, ask: Ask) -> None:
+    """A value that nothing was asked about is looked up, with modest confidence."""
     proposal = decider.propose(ask("A-1001"))
 
-    assert ("handoff", "unsupported") == (proposal.action, proposal.reason_code)
+    assert ("call_tool", "get_order_status", 0.6) == (
+        proposal.action,
+        proposal.tool,
+        proposal.confidence,
+    )
 
 
 def test_greeting_with_a_request_is_the_request(decider: CatalogRules, ask: Ask) -> None:

@@ -85,6 +85,7 @@ class Bench:
             tools=dict.fromkeys(self.catalog.tools, self.tool),
             metrics=self.counted.metrics,
             max_record_bytes=262_144,
+            retention_ms=86_400_000,
             now_ms=lambda: self.now,
             sleep=self.sleep,
         )
@@ -327,6 +328,7 @@ async def test_an_ended_call_is_not_made_again() -> None:
     ("event", "outcome", "code"),
     [
         (order_call(deadline_at=NOW), "denied", "expired"),
+        (order_call().model_copy(update={"decided_at": NOW - 86_400_001}), "denied", "expired"),
         (order_call("cancel_order", permissions=[]), "denied", "missing_permission"),
         (order_call(subject_id=None), "denied", "missing_subject"),
         (order_call("no_such_tool"), "failed", "tool_unavailable"),

@@ -71,6 +71,7 @@ def invalid(**changes: Any) -> bytes:
     [
         ({"key": None}, "missing_key", "conversation id"),
         ({"key": b""}, "missing_key", "conversation id"),
+        ({"key": b"c" * 513}, "invalid", "513 bytes; at most 512"),
         ({"value": None}, "missing_value", "tombstone"),
         ({"value": bytes(LIMIT + 1)}, "oversized", f"{LIMIT + 1} bytes; at most {LIMIT}"),
         ({"value": b""}, "malformed", "empty"),

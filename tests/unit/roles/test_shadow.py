@@ -36,6 +36,7 @@ from turnstream.core.events import (
     ShadowComparison,
     ShadowProposal,
     ToolResult,
+    Versions,
 )
 from turnstream.core.ports import Decider, DecisionRequest, Proposal
 from turnstream.metrics import Metrics
@@ -46,13 +47,8 @@ from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake
 from turnstream.roles.pending import PendingQuestions
 from turnstream.roles.run import stream_settings
-from turnstream.roles.shadow import (
-    SOURCES,
-    WRITES,
-    Shadowed,
-    ShadowHandler,
-    shadowed_format,
-)
+from turnstream.roles.shadow import SOURCES, WRITES, ShadowHandler
+from turnstream.roles.shadowing import Shadowed, shadowed_format
 from turnstream.stream import (
     Handled,
     NullObserver,
@@ -118,6 +114,7 @@ class Bench:
             publisher=publisher("shadow"),
             ruleset=RULES,
             metrics=counts,
+            candidate="bolder",
             timeout_seconds=0.01,
             now_ms=lambda: NOW + 500,
             **self._options,
@@ -218,7 +215,7 @@ class Live:
                 result_json='{"status":"shipped","total":3}',
                 outcome="done",
                 attempts=1,
-                decision_version="d1",
+                versions=Versions(decision_version="d1", presentation_version="p1", model="m"),
                 arguments_hash="",
                 occurred_at=NOW,
             ),

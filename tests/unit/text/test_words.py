@@ -179,6 +179,12 @@ def test_language_without_stemmer_uses_whole_words() -> None:
 
 
 def test_unknown_language_has_an_empty_lexicon() -> None:
-    """Languages without a list add nothing; listed ones come from the library."""
+    """Languages without a list add nothing."""
     assert not lexicon_of(("xx",)).function
-    assert "und" in lexicon_of(("de",)).function
+    assert lexicon_of(("en",)) == lexicon_of(("en", "xx"))
+
+
+def test_words_about_the_conversation_count_only_without_a_value() -> None:
+    """Beside a value, what says that it was mistyped is no content."""
+    assert INDEX.read("wrong number").has_content
+    assert not INDEX.read("sorry, wrong number, I meant A-1234").has_content

@@ -1,0 +1,108 @@
+"""What the shadow keeps of a conversation: its copy, and what still waits for the other side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from turnstream.core.contract import Decision
+from turnstream.core.conversation import Conversation
+from turnstream.core.events import (
+    ActionEvent,
+    Answer,
+    ConversationControl,
+    ConversationTurn,
+    Event,
+    Label,
+    LiveAction,
+    Source,
+    Timer,
+    ToolResult,
+)
+from turnstream.roles.intake import source_of
+from turnstream.roles.records import RecordFormat
+from turnstream.stream import Record
+
+RECORD_VERSION: Final = 1
+MAX_HEARD: Final = 200
+"""Inputs kept until their live decision arrives; older ones are folded without a proposal."""
+MAX_HEARD_CHARACTERS: Final = 200_000
+"""Bounds the same in size: the record must fit its topic's 1 MiB."""
+MAX_WAITING: Final = 32
+"""Live actions kept until all their inputs have arrived, and proposals until a person acts."""
+
+Heard = ConversationTurn | ConversationControl | ToolResult | Answer | Label | Timer
+
+
+@dataclass(frozen=True, slots=True)
+class HeardInput:
+    """An input that the live side may decide about."""
+
+    source: Source
+    topic: str
+    offset: int
+    timestamp: int
+    event: Heard
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProposal:
+    """A proposal that waits for what a person does."""
+
+    source: Source
+    turn_id: str
+    decision: Decision
+    arguments_json: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """What the shadow keeps of one conversation."""
+
+    record_version: int = RECORD_VERSION
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    mirror: Conversation = field(default_factory=Conversation)
+    heard: tuple[HeardInput, ...] = ()
+    actions: tuple[ActionEvent, ...] = ()
+    """Live actions whose inputs have not all arrived."""
+    proposals: tuple[OpenProposal, ...] = ()
+    early: tuple[LiveAction, ...] = ()
+    """Live actions of people that arrived before their turn."""
+
+
+_RECORD: Final = TypeAdapter(Shadowed)
+
+
+def heard_from(record: Record, event: Heard) -> HeardInput:
+    """An input as its record brought it."""
+    return HeardInput(source_of(record), record.topic, record.offset, record.timestamp, event)
+
+
+def is_afterthought(event: Event, state: Shadowed) -> bool:
+    """Whether an input comes after the end and opens nothing: kept, it would never go away."""
+    ended = state.mirror.phase == "closed" and not state.heard
+    return ended and isinstance(event, Label | Timer | Answer | ToolResult)
+
+
+def size_of(one: HeardInput) -> int:
+    """The characters of an input that may be long."""
+    match one.event:
+        case ConversationTurn(text=text, passages=passages):
+            return len(text) + sum(len(passage.text) for passage in passages)
+        case ToolResult(result_json=result):
+            return len(result or "")
+        case Answer(text=text):
+            return len(text or "")
+        case _:
+            return 0
+
+
+def shadowed_format() -> RecordFormat[Shadowed]:
+    """How the shadow's copies are stored, for the stream."""
+    return RecordFormat(
+        _RECORD,
+        version=RECORD_VERSION,
+        closed=lambda state: state.mirror.phase == "closed" and not state.heard,
+    )
