@@ -8,9 +8,13 @@ code before and after it. The order of its rules:
    is ignored and its call is wanted again with the new value.
 2. A request that a question was asked for goes on, unless the customer now clearly wants
    something else.
-3. A value without a request (*and A-1002?*) continues the customer's last request.
+3. A value without a clear request (*and A-1002?*) continues the customer's last request, or is
+   looked up.
 4. Otherwise the best intent: a refusal, a tool (or the question for what it lacks), an approved
    answer, a person. A near tie is not decided.
+
+A tool that writes is proposed only if the message names what it does, or the message that opened
+the pending request did (:mod:`turnstream.models.naming`).
 """
 
 from collections.abc import Mapping
@@ -21,7 +25,9 @@ from pydantic import JsonValue
 from turnstream.core.contract import ACTIONS, Action, HandoffCause, ReasonCode, reason_for
 from turnstream.core.definitions import Catalog
 from turnstream.core.ports import DecisionRequest, Proposal, ToolFact
-from turnstream.models.intent import NOTHING, Intent, Intents, Ranking
+from turnstream.models.intent import Intents
+from turnstream.models.ranking import NOTHING, Intent, Ranking, by_action
+from turnstream.models.results import answers_of_results, providers
 
 VERSION: Final = "1"
 """Rises when the same catalog and request may lead to another proposal."""
@@ -39,6 +45,9 @@ _PENDING_FLOOR: Final = 0.5
 
 _CONTINUED: Final = 0.8
 """Part of a request's confidence that remains when only a new value follows it."""
+
+_BY_VALUE: Final = 0.6
+"""Confidence in the look-up that takes a value, when nothing was said about the value."""
 
 _REMEMBERED: Final = 4
 """Customer messages that are searched for the request that a value belongs to. More would cost
@@ -59,8 +68,8 @@ class CatalogRules:
         self._catalog = catalog
         self._intents = Intents(catalog)
         self._near_tie = catalog.thresholds.near_tie_margin
-        self._providers = _providers(catalog)
-        self._answers = _answers_of_results(catalog)
+        self._providers = providers(catalog)
+        self._answers = answers_of_results(catalog)
 
     @property
     def name(self) -> str:
@@ -80,10 +89,10 @@ class CatalogRules:
         if pending is not None and not self._replaces(ranking, pending, request, offered):
             confidence = self._confidence_in(pending, ranking, request, offered)
             return self._towards(pending, request, ranking, confidence)
-        if ranking.intent.kind == "none" and ranking.fields and not ranking.content:
-            continued = self._continued(request, ranking, offered)
-            if continued is not None:
-                return continued
+        if ranking.valued and pending is None and not ranking.doubtful:
+            of_value = self._of_value(request, ranking, offered)
+            if of_value is not None:
+                return of_value
         return self._afresh(ranking, request)
 
     # --- results ------------------------------------------------------------------------------
@@ -138,43 +147,78 @@ class CatalogRules:
     def _replaces(
         self, ranking: Ranking, pending: Intent, request: DecisionRequest, offered: frozenset[str]
     ) -> bool:
-        """Whether the customer now clearly wants something else than what is pending."""
-        if ranking.doubtful:
-            return ranking.content
-        intent, confidence = ranking.intent, ranking.confidence
-        if request.answered_field in ranking.fields and not ranking.taken_back:
-            intent, confidence = self._intents.beside(request.latest, pending, offered)
-        return intent.kind != "none" and intent != pending and confidence >= _CLEARLY_OTHER
+        """Whether the customer now asks in so many words for something else than is pending."""
+        if ranking.taken_back:
+            return ranking.doubtful and pending.writes
+        intent, confidence = self._intents.beside(
+            request.latest,
+            pending,
+            offered,
+            valued=any(one in pending.fields for one in ranking.fields),
+        )
+        # With and without what speaks for the pending request; else it is a story beside a value.
+        agreed = intent == ranking.intent and intent.kind != "none"
+        return agreed and intent != pending and confidence >= _CLEARLY_OTHER
 
     def _confidence_in(
         self, pending: Intent, ranking: Ranking, request: DecisionRequest, offered: frozenset[str]
     ) -> float:
-        """How clearly it was asked for: a reply makes no doubtful wish a certain one."""
-        confidence = max(_PENDING_FLOOR, ranking.of(pending))
-        if pending.writes:
-            for text in _customer_texts(request)[:_REMEMBERED]:
-                confidence = max(confidence, self._intents.rank(text, offered).of(pending))
-        return confidence
+        """How clearly it was asked for: a reply makes no doubtful wish a certain one.
+
+        A write that no message names was not asked for at all.
+        """
+        if not pending.writes:
+            return max(_PENDING_FLOOR, ranking.of(pending))
+        texts = [request.latest, *_customer_texts(request)[:_REMEMBERED]]
+        naming = [text for text in texts if self._intents.names(text, pending)]
+        return max(
+            [max(_PENDING_FLOOR, self._intents.rank(text, offered).of(pending)) for text in naming],
+            default=0.0,
+        )
+
+    def _of_value(
+        self, request: DecisionRequest, ranking: Ranking, offered: frozenset[str]
+    ) -> Proposal | None:
+        """What to do with a value when the words beside it ask for nothing clear."""
+        wanted = ranking.intent
+        if wanted.writes and ranking.outright:
+            return None
+        bare = not ranking.content
+        if not bare and not ranking.unnamed and not wanted.writes and wanted.kind != "none":
+            return None
+        earlier = self._continued(request, ranking, offered)
+        if earlier is not None:
+            return earlier
+        if not bare:
+            return None
+        lookups = self._intents.looked_up_by(ranking.valued, offered)
+        if len(lookups) != 1:
+            return None
+        return self._towards(lookups[0], request, ranking, _BY_VALUE)
 
     def _continued(
         self, request: DecisionRequest, ranking: Ranking, offered: frozenset[str]
     ) -> Proposal | None:
+        """Go on with the customer's last request, when it takes the new value."""
         for text in _customer_texts(request)[:_REMEMBERED]:
             earlier = self._intents.rank(text, offered)
             wanted = earlier.intent
-            if wanted.kind == "none" or text == request.latest:
+            if wanted.kind == "none" or text in request.latest:
                 continue
             if wanted.kind != "tool" or earlier.doubtful:
                 return None
-            if not any(field in wanted.fields for field in ranking.fields):
+            if not any(field in wanted.fields for field in ranking.valued):
                 return None
+            if wanted.writes:
+                # It is over. Doing it again, to something else, takes another request.
+                return self._handoff("below_threshold", _CONTINUED, BY_WORDS, ranking, request)
             return self._towards(wanted, request, earlier, _CONTINUED * earlier.confidence)
         return None
 
     # --- new requests -------------------------------------------------------------------------
 
     def _afresh(self, ranking: Ranking, request: DecisionRequest) -> Proposal:
-        if ranking.doubtful:
+        if ranking.doubtful or ranking.unnamed:
             return self._handoff(
                 "below_threshold", 1.0 - ranking.confidence, BY_WORDS, ranking, request
             )
@@ -233,6 +277,8 @@ class CatalogRules:
             needed = provider or name
         if option is None:
             return self._handoff("tool_unavailable", confidence, BY_WORDS, ranking, request)
+        if confidence == 0.0:
+            return self._handoff("below_threshold", 1.0, BY_WORDS, ranking, request)
         lacking = (*option.missing, *option.ambiguous)
         if lacking:
             return self._proposal(
@@ -316,7 +362,7 @@ class CatalogRules:
             probabilities = dict.fromkeys(ACTIONS, 0.0)
             probabilities[action] = 1.0
         else:
-            probabilities = _by_action(ranking, request)
+            probabilities = by_action(ranking, request.tools)
             rival = ranking.intents[ranking.second]
             diagnostics = {
                 "intent": f"{ranking.intent.kind}:{ranking.intent.name}",
@@ -343,56 +389,6 @@ class CatalogRules:
         )
 
 
-def _by_action(ranking: Ranking, request: DecisionRequest) -> dict[Action, float]:
-    """The probability of each action: of all the intents that it would serve."""
-    found = dict.fromkeys(ACTIONS, 0.0)
-    steps: dict[str, Action] = {
-        option.name: "handoff"
-        if option.blocked
-        else "ask"
-        if option.missing or option.ambiguous
-        else "call_tool"
-        for option in request.tools
-    }
-    for intent, probability in zip(ranking.intents, ranking.probabilities, strict=True):
-        if probability:
-            action = _ACTION_OF.get(intent.kind) or steps.get(intent.name, "handoff")
-            found[action] += probability
-    return found
-
-
-_ACTION_OF: Final[Mapping[str, Action]] = {
-    "answer": "answer",
-    "rule": "refuse",
-    "person": "handoff",
-    "none": "handoff",
-}
-"""Action of each kind of intent but `tool`, whose action depends on what is known."""
-
-
 def _customer_texts(request: DecisionRequest) -> list[str]:
     """What the customer wrote, newest first."""
     return [one.text for one in reversed(request.messages) if one.role == "customer"]
-
-
-def _providers(catalog: Catalog) -> dict[str, tuple[str, ...]]:
-    """Tool to the tools whose results can provide one of its arguments."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name, tool in catalog.tools.items():
-        providers = [
-            source.from_result.split(".", 1)[0]
-            for source in tool.arguments.values()
-            if source.from_result is not None and "tool_result" in source.provenance
-        ]
-        if providers:
-            found[name] = tuple(dict.fromkeys(providers))
-    return found
-
-
-def _answers_of_results(catalog: Catalog) -> dict[str, str]:
-    """Tool to the approved answer that presents its result."""
-    found = {name: tool.answer for name, tool in catalog.tools.items() if tool.answer is not None}
-    for name, answer in catalog.answers.items():
-        if answer.of_tool is not None:
-            found.setdefault(answer.of_tool, name)
-    return found

@@ -5,17 +5,16 @@ answers never take part, so nothing that is written in them can choose a step.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from math import exp
-from typing import Final, Literal
+from typing import Final
 
 from turnstream.core.definitions import Catalog
 from turnstream.models.elsewhere import ELSEWHERE
-from turnstream.models.person import PERSON_REQUESTS
-from turnstream.text import OptionTexts, Reading, TextIndex, Word
-
-IntentKind = Literal["tool", "answer", "rule", "person", "none"]
+from turnstream.models.naming import CUE, Naming
+from turnstream.models.options import described_by, languages_of
+from turnstream.models.ranking import NOTHING, Intent, IntentKind, Ranking
+from turnstream.text import OptionTexts, Reading, TextIndex
 
 TEMPERATURE: Final = 0.5
 """Divides the scores before the softmax, so that the probability of the best intent is a fair
@@ -29,7 +28,8 @@ _WRITE_HANDICAP: Final = 0.4
 """Taken off the score of tools that write: where the words fit a look-up as well, look up."""
 
 _UNNAMED_HANDICAP: Final = 2.0
-"""Taken off as well when no word names what a write tool does, only what it does it to."""
+"""Taken off a write tool that nothing in the message names. It is never chosen then; but where it
+would be the best even so, neither is anything else."""
 
 _IMPLIED_HANDICAP: Final = 0.8
 """Taken off instead when it is only implied: *I do not want it any more* may mean a return, too."""
@@ -44,9 +44,6 @@ cat* asks for nobody's data."""
 _SUPPORTED: Final = 0.12
 """Least probability that a rule keeps without the word that says most for it."""
 
-_CUE: Final = 0.3
-"""What a word must say for an option to speak for it."""
-
 _FOREIGN_SCORE: Final = 0.8
 """Added to *nothing of the catalog* when the catalog knows none of the content words, and the part
 of it that is unknown otherwise."""
@@ -59,69 +56,29 @@ _SAID_SHARE: Final = 0.7
 """What another word must say for the action, next to the word that is denied. *Do not wait, cancel*
 keeps its request; in *do not cancel, let it go* nothing is asked for."""
 
-_NAMING: Final = 2.5
-"""How much more a word must weigh for a write tool, and how much more often its examples must use
-it, than for any look-up, to name what the tool does and not what both are about."""
+_COURTEOUS_SHARE: Final = 0.15
+"""Part of an answer's examples that must be mere courtesies for it to be small talk."""
+
+_IMPLIED: Final = exp(-_IMPLIED_HANDICAP / TEMPERATURE)
+_UNNAMED: Final = exp(-_UNNAMED_HANDICAP / TEMPERATURE)
+_LONE: Final = exp(-_LONE_HANDICAP / TEMPERATURE)
+_RECORDED: Final = exp(_RECORD_BONUS / TEMPERATURE)
+
+_OTHER_SHARE: Final = 0.5
+"""Words of small talk that may speak for something else: *cheers mate* is about nobody."""
 
 CLEAR: Final = 0.8
 """Probability from which a wish counts as clearly expressed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """One thing that a customer may want."""
-
-    kind: IntentKind
-    name: str
-    writes: bool = False
-    fields: tuple[str, ...] = ()
-    """Fields that a tool's arguments come from."""
-
-
-NOTHING: Final = Intent("none", "")
-PERSON: Final = Intent("person", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The intents of one message with their probabilities."""
-
-    intents: tuple[Intent, ...]
-    probabilities: tuple[float, ...]
-    """In the order of `intents`; they sum to 1."""
-    best: int
-    second: int
-    """Position of the best intent that conflicts with `best`."""
-    fields: tuple[str, ...]
-    """Fields that the message gives a value for."""
-    content: bool
-    """Whether the message has content words, beside such values."""
-    taken_back: bool
-    """True when the message negates a write, or says that it is over."""
-    doubtful: bool
-    """True when the best intent rests on words that the customer negated or said to be over."""
-
-    @property
-    def intent(self) -> Intent:
-        """The best intent."""
-        return self.intents[self.best]
-
-    @property
-    def confidence(self) -> float:
-        """The probability of the best intent."""
-        return self.probabilities[self.best]
-
-    @property
-    def margin(self) -> float:
-        """Distance to the best intent that would lead to another step."""
-        return self.probabilities[self.best] - self.probabilities[self.second]
-
-    def of(self, intent: Intent) -> float:
-        """The probability of an intent; 0 for one that was not offered."""
-        for one, probability in zip(self.intents, self.probabilities, strict=True):
-            if one == intent:
-                return probability
-        return 0.0
+_AGREEING: Final[Mapping[IntentKind, tuple[IntentKind, ...]]] = {
+    "tool": (),
+    "answer": ("answer",),
+    "rule": ("rule",),
+    "person": ("person", "none"),
+    "none": ("person", "none"),
+}
+"""Kind of intent to the kinds that lead to the same action."""
 
 
 class Intents:
@@ -129,7 +86,7 @@ class Intents:
 
     def __init__(self, catalog: Catalog) -> None:
         """Index the texts of the catalog."""
-        described = list(_described(catalog))
+        described = list(described_by(catalog))
         self.all: tuple[Intent, ...] = (*(intent for intent, _ in described), NOTHING)
         self.of_tool = {one.name: one for one in self.all if one.kind == "tool"}
         self.of_answer = {one.name: one for one in self.all if one.kind == "answer"}
@@ -137,12 +94,17 @@ class Intents:
             _WRITE_HANDICAP if one.writes else _RULE_HANDICAP if one.kind == "rule" else 0.0
             for one in self.all
         ]
+        self._tools = {one.name: at for at, one in enumerate(self.all) if one.kind == "tool"}
+        self._conflicting = {
+            kind: [at for at, one in enumerate(self.all) if one.kind not in agreeing]
+            for kind, agreeing in _AGREEING.items()
+        }
         self._lookups = [
             at for at, one in enumerate(self.all) if one.kind == "tool" and not one.writes
         ]
         self._index = TextIndex(
             [texts for _, texts in described],
-            languages=_languages(catalog),
+            languages=languages_of(catalog),
             patterns={
                 name: field.pattern
                 for name, field in catalog.fields.items()
@@ -161,19 +123,24 @@ class Intents:
                 for name, field in catalog.fields.items()
                 if field.choices
             },
-            background=[text for one in _languages(catalog) for text in ELSEWHERE.get(one, ())],
+            background=[text for one in languages_of(catalog) for text in ELSEWHERE.get(one, ())],
         )
-        self._used = [self._words_of(intent, texts) for intent, texts in described]
+        self._naming = Naming(
+            self._index,
+            names=[one.name if one.kind == "tool" else None for one, _ in described],
+            texts=[texts for _, texts in described],
+            lookups=self._lookups,
+        )
+        self._small_talk = frozenset(
+            at
+            for at, (intent, texts) in enumerate(described)
+            if intent.kind == "answer" and self._is_small_talk(texts)
+        )
 
-    def _words_of(self, intent: Intent, texts: OptionTexts) -> Counter[str]:
-        """How many examples of a tool use each word."""
-        if intent.kind != "tool":
-            return Counter()
-        return Counter(
-            key
-            for text in texts.examples
-            for key in dict.fromkeys([word.key for word in self._index.read(text).words])
-        )
+    def _is_small_talk(self, texts: OptionTexts) -> bool:
+        readings = [self._index.read(text) for text in texts.examples]
+        mere = sum([one.courteous and not one.says_something for one in readings])
+        return mere > _COURTEOUS_SHARE * len(readings)
 
     def rank(self, text: str, offered: frozenset[str], known: Collection[str] = ()) -> Ranking:
         """Rank the intents for a message.
@@ -184,83 +151,147 @@ class Intents:
             known: fields whose value is known already.
         """
         reading = self._index.read(text)
-        scores = self._index.score(reading)
-        probabilities = self._probabilities(reading, scores, offered, known)
-        best = probabilities.index(max(probabilities))
+        weighed = self._weighed(reading, self._index.score(reading), offered, known)
+        best, unnamed = self._settled(reading, weighed, offered, known)
+        doubtful = taken_back = outright = False
         if self.all[best].writes:
-            scores[best] -= self._unnamed(reading, best)
-            probabilities = self._probabilities(reading, scores, offered, known)
-            best = probabilities.index(max(probabilities))
-        elif self.all[best].kind == "rule" and self._lone_cue(reading, best, offered, known):
-            scores[best] -= _LONE_HANDICAP
-            probabilities = self._probabilities(reading, scores, offered, known)
-            best = probabilities.index(max(probabilities))
-        doubtful = False
-        taken_back = False
-        if self.all[best].writes and self._taken_back(reading, best):
-            taken_back = True
+            taken_back = self._taken_back(reading, best)
+            outright = not taken_back and self._naming.outright(reading, best)
+        if taken_back:
             # What is left must be another request, not the order that is not to be cancelled.
             skipped = {*reading.denied, *self._speaking_for(reading, best)}
             left = self._index.score(reading, skipped=skipped, words_only=True)
-            probabilities = self._probabilities(reading, left, offered, known)
-            best = probabilities.index(max(probabilities))
-            doubtful = self.all[best].kind == "none" or probabilities[best] < CLEAR
+            weighed = self._weighed(reading, left, offered, known)
+            best = weighed.index(max(weighed))
+            doubtful = self.all[best].kind == "none" or weighed[best] < CLEAR * sum(weighed)
+        total = sum(weighed)
+        probabilities = [one / total for one in weighed]
         return Ranking(
             intents=self.all,
-            probabilities=tuple(probabilities),
+            probabilities=probabilities,
             best=best,
             second=self._rival(best, probabilities),
             fields=reading.fields,
+            valued=reading.valued,
             content=reading.has_content,
             taken_back=taken_back,
-            doubtful=doubtful,
+            doubtful=doubtful or (taken_back and self.all[best].writes),
+            outright=outright,
+            unnamed=unnamed,
         )
 
-    def beside(self, text: str, pending: Intent, offered: frozenset[str]) -> tuple[Intent, float]:
-        """The best intent of a reply without its values and what speaks for the pending one.
+    def _settled(
+        self,
+        reading: Reading,
+        weighed: list[float],
+        offered: frozenset[str],
+        known: Collection[str],
+    ) -> tuple[int, bool]:
+        """Weigh down what the message does not bear out, until the best intent stands.
 
-        *It is order A-1001* then says nothing, *A-1001, where is it?* asks.
+        Returns:
+            Its position, and whether a write that nothing names came before it.
         """
-        reading = self._index.read(text)
-        takers = [at for at, one in enumerate(self.all) if {*one.fields} & {*pending.fields}]
-        spoken = Counter(at for taker in takers for at in self._speaking_for(reading, taker))
-        # A word that speaks for two of them names what they are about, not what is wanted.
-        skipped = {at for at, times in spoken.items() if times > 1}
-        skipped.update(self._speaking_for(reading, self.all.index(pending)))
-        left = self._index.score(reading, skipped=skipped, words_only=True)
-        probabilities = self._probabilities(reading, left, offered, ())
-        best = probabilities.index(max(probabilities))
-        return self.all[best], probabilities[best]
+        lowered: set[int] = set()
+        unnamed = 0.0
+        while True:
+            best = weighed.index(max(weighed))
+            intent = self.all[best]
+            if best in lowered:
+                break
+            lowered.add(best)
+            if intent.writes:
+                if self._naming.words(reading, best):
+                    break
+                if self._naming.beside(reading, best):
+                    weighed[best] *= _IMPLIED
+                else:
+                    unnamed = max(unnamed, weighed[best] * _UNNAMED)
+                    weighed[best] = 0.0
+            elif intent.kind == "rule":
+                if not self._lone_cue(reading, best, offered, known):
+                    break
+                weighed[best] *= _LONE
+            elif best in self._small_talk and not self._merely(reading, best):
+                weighed[best] = 0.0
+            else:
+                break
+        return best, unnamed > weighed[best]
 
-    def _naming(self, reading: Reading, option: int) -> dict[int, float]:
-        """Positions of the content words that stand for the action of a write tool.
-
-        The verb decides: a word that says about as much for a look-up names what both are about.
-        """
-        found: dict[int, float] = {}
-        for at, word in enumerate(reading.words):
-            if word.kind == "content" and word.weights:
-                own = word.weights[option]
-                if own > _CUE and self._is_action(word, option):
-                    found[at] = own
-        return found
-
-    def _is_action(self, word: Word, option: int) -> bool:
-        if any(word.weights[option] <= _NAMING * word.weights[one] for one in self._lookups):
+    def _merely(self, reading: Reading, option: int) -> bool:
+        """Whether a message consists of small talk and nothing else."""
+        if reading.fields:
             return False
-        looked_up = max((self._used[one][word.key] for one in self._lookups), default=0)
-        return self._used[option][word.key] >= _NAMING * looked_up
+        mere = other = 0
+        for word in reading.words:
+            if word.asks:
+                return False
+            if word.kind == "courtesy":
+                mere += 1
+            elif word.kind == "content" and word.weights:
+                own = word.weights[option]
+                if own > CUE:
+                    mere += 1
+                elif max(word.weights[:-1]) > CUE:
+                    other += 1
+        return other <= _OTHER_SHARE * mere
 
-    def _unnamed(self, reading: Reading, option: int) -> float:
-        """What to take off a write tool whose action is not named, or only by a turn of phrase."""
-        if self._naming(reading, option):
-            return 0.0
-        beside = self._index.beside_words(reading)
-        return _IMPLIED_HANDICAP if any(one[option] > _CUE for one in beside) else _UNNAMED_HANDICAP
+    def names(self, text: str, intent: Intent) -> bool:
+        """Whether a message names a tool, in any way and without taking it back."""
+        option = self.all.index(intent)
+        reading = self._index.read(text)
+        if self._taken_back(reading, option):
+            return False
+        return bool(self._naming.words(reading, option)) or self._naming.beside(reading, option)
+
+    def beside(
+        self, text: str, pending: Intent, offered: frozenset[str], *, valued: bool
+    ) -> tuple[Intent, float]:
+        """What a reply asks for in so many words, beside what speaks for the pending intent.
+
+        *It is order A-1001* then asks for nothing, *A-1001, where is it?* does: a look-up that
+        takes the same value is wanted only when something is asked.
+
+        Args:
+            text: the reply.
+            pending: the intent that the question was asked for.
+            offered: names of the tools that may be chosen.
+            valued: whether the reply has a value that the pending intent takes.
+        """
+        reading = self._index.read(text, reply=True)
+        skipped = {*reading.denied}
+        takers = [at for at, one in enumerate(self.all) if {*one.fields} & {*pending.fields}]
+        if valued:
+            spoken = Counter(at for taker in takers for at in self._speaking_for(reading, taker))
+            # A word that speaks for two of them names what they are about, not what is wanted.
+            skipped.update(at for at, times in spoken.items() if times > 1)
+            skipped.update(self._speaking_for(reading, self.all.index(pending)))
+        left = self._index.score(reading, skipped=skipped, words_only=valued)
+        weighed = self._weighed(reading, left, offered, ())
+        for at, one in enumerate(self.all):
+            small = at in self._small_talk
+            if small or (one.writes and not self._naming.outright(reading, at)):
+                weighed[at] = 0.0
+        if valued and "?" not in text and not any(word.asks for word in reading.words):
+            for at in takers:
+                if not self.all[at].writes:
+                    weighed[at] = 0.0
+        best = weighed.index(max(weighed))
+        return self.all[best], weighed[best] / sum(weighed)
+
+    def looked_up_by(self, fields: Collection[str], offered: frozenset[str]) -> list[Intent]:
+        """The look-ups that take a value of one of the fields."""
+        return [
+            self.all[at]
+            for at in self._lookups
+            if self.all[at].name in offered and any(one in fields for one in self.all[at].fields)
+        ]
 
     def _taken_back(self, reading: Reading, option: int) -> bool:
         """Whether the action is negated or said to be over, and not asked for in other words."""
-        naming = self._naming(reading, option) if reading.denied else {}
+        if not reading.denied:
+            return False
+        naming = self._naming.words(reading, option)
         denied = max((naming[at] for at in reading.denied if at in naming), default=0.0)
         said = max((own for at, own in naming.items() if at not in reading.denied), default=0.0)
         return denied > 0 and said < _SAID_SHARE * denied
@@ -269,7 +300,7 @@ class Intents:
         return [
             at
             for at, word in enumerate(reading.words)
-            if word.kind == "content" and word.weights and word.weights[option] > _CUE
+            if word.kind == "content" and word.weights and word.weights[option] > CUE
         ]
 
     def _lone_cue(
@@ -285,97 +316,42 @@ class Intents:
             return False
         strongest = max(content)[1]
         without = self._index.score(reading, skipped=(strongest,))
-        return self._probabilities(reading, without, offered, known)[rule] < _SUPPORTED
+        weighed = self._weighed(reading, without, offered, known)
+        return weighed[rule] < _SUPPORTED * sum(weighed)
 
-    def _probabilities(
+    def _weighed(
         self,
         reading: Reading,
         scores: list[float],
         offered: frozenset[str],
         known: Collection[str],
     ) -> list[float]:
+        """What each intent weighs, *nothing of the catalog* being 1."""
         none = _NONE_SCORE + _FOREIGN_SCORE * reading.foreign_share
         weighed = [
-            exp((score - handicap - none) / TEMPERATURE)
-            if score != 0 and (intent.kind != "tool" or intent.name in offered)
-            else 0.0
-            for intent, handicap, score in zip(self.all, self._handicaps, scores, strict=False)
+            exp((score - handicap - none) / TEMPERATURE) if score else 0.0
+            for handicap, score in zip(self._handicaps, scores, strict=False)
         ]
-        unsaid = [one for one in known if one not in reading.fields]
+        for name, at in self._tools.items():
+            if name not in offered:
+                weighed[at] = 0.0
+        unsaid = [one for one in known if one not in reading.fields] if known else ()
         if unsaid:
-            for at, intent in enumerate(self.all[:-1]):
-                if any(one in unsaid for one in intent.fields):
-                    weighed[at] *= exp(_RECORD_BONUS / TEMPERATURE)
+            for at in self._tools.values():
+                if any(one in unsaid for one in self.all[at].fields):
+                    weighed[at] *= _RECORDED
         weighed.append(1.0)
-        total = sum(weighed)
-        return [one / total for one in weighed]
+        return weighed
 
-    def _rival(self, best: int, probabilities: list[float]) -> int:
+    def _rival(self, best: int, probabilities: Sequence[float]) -> int:
         """The most probable intent that conflicts with the best one.
 
         Intents conflict when they lead to different actions, or to different tools. A wish for a
         person and *nothing of the catalog* both bring a person in; two rules both refuse.
         """
-        kind = self.all[best].kind
-        agreeing: tuple[IntentKind, ...] = ()
-        if kind in ("person", "none"):
-            agreeing = ("person", "none")
-        elif kind in ("answer", "rule"):
-            agreeing = (kind,)
-        second = -1
-        for at, probability in enumerate(probabilities):
-            if at == best or self.all[at].kind in agreeing:
-                continue
-            if second < 0 or probability > probabilities[second]:
-                second = at
-        return best if second < 0 else second
-
-
-def _described(catalog: Catalog) -> Iterator[tuple[Intent, OptionTexts]]:
-    for name, tool in catalog.tools.items():
-        fields = tuple(
-            [
-                source.field or argument
-                for argument, source in tool.arguments.items()
-                if "message" in source.provenance or "record" in source.provenance
-            ]
-        )
-        yield (
-            Intent("tool", name, writes=tool.effect == "write", fields=fields),
-            OptionTexts(_with_name(name, tool.description), tool.examples, fields),
-        )
-    for name, answer in catalog.answers.items():
-        # An answer that presents a result is chosen by the result, never by words.
-        if answer.of_tool is None:
-            yield (
-                Intent("answer", name),
-                OptionTexts(_with_name(name, answer.description), answer.examples),
-            )
-    for name, rule in catalog.rules.items():
-        # A rule without examples is one that code applies (a missing permission).
-        if rule.examples:
-            yield (
-                Intent("rule", name),
-                OptionTexts(_with_name(name, rule.description), rule.examples),
-            )
-    languages = _languages(catalog)
-    requests = [text for one in languages for text in PERSON_REQUESTS.get(one, ())]
-    yield PERSON, OptionTexts(examples=requests)
-
-
-def _with_name(name: str, description: str) -> str:
-    return f"{name.replace('_', ' ')}. {description}"
-
-
-def _languages(catalog: Catalog) -> tuple[str, ...]:
-    """The primary tags of every locale that the catalog has texts in, its default first."""
-    tags = [catalog.default_locale]
-    for field in catalog.fields.values():
-        tags.extend(field.question or ())
-    for answer in catalog.answers.values():
-        tags.extend(answer.text)
-    for rule in catalog.rules.values():
-        tags.extend(rule.text)
-    for queue in catalog.queues.values():
-        tags.extend(queue.text)
-    return tuple(dict.fromkeys(tag.split("-", 1)[0].lower() for tag in tags))
+        second = best
+        most = -1.0
+        for at in self._conflicting[self.all[best].kind]:
+            if probabilities[at] > most and at != best:
+                second, most = at, probabilities[at]
+        return second

@@ -3,6 +3,8 @@
 A leaf: knows no catalog and no conversation, only texts.
 """
 
-from turnstream.text.index import OptionTexts, Reading, TextIndex, Word
+from turnstream.text.acts import CASUAL, NEAR, THINGS
+from turnstream.text.index import TextIndex
+from turnstream.text.reading import OptionTexts, Reading, Word
 
-__all__ = ["OptionTexts", "Reading", "TextIndex", "Word"]
+__all__ = ["CASUAL", "NEAR", "THINGS", "OptionTexts", "Reading", "TextIndex", "Word"]

@@ -37,7 +37,7 @@ arrive
        debarquer
 send
     en send sent ship shipped dispatch dispatched post mail mailed leave left expedite send_out
-    fr envoyer envoi expedier expedition expedie partir parti depart poster acheminer
+    fr envoyer envoi expedier expedition expedie partir parti parte depart poster acheminer
 deliver
     en deliver delivered delivery deliveries shipping postage courier carrier driver van dhl ups
        fedex postman mailman
@@ -74,20 +74,28 @@ when
     en when what_day what_date which_day
     fr quand quel_jour quelle_date date
 cancel
-    en pull_the_plug cancel cancelled canceled cancellation cancelation void abort scrap
-       want_out back_out call_off not_go_ahead rather_not get_rid annulment drop undo withdraw
-       revoke scratch nix bin axe ditch
-    fr annuler annulation annule desengager supprimer retirer stopper abandonner renoncer
-       resilier laisser_tomber laissez_tomber decommander decommande effacer donner_suite
-       ne_pas_donner
+    en cancel cancelled canceled cancellation cancelation void abort annulment revoke call_off
+       pull_the_plug scrap want_out back_out backing_out pull_out pulling_out not_go_ahead
+       rather_not get_rid drop undo withdraw scratch nix bin axe ditch delete reverse call_back
+       off_the_list off_the_system whole_thing_off take_it_off
+    fr annuler annulation annule resilier decommander decommande desengager desister supprimer
+       retirer stopper abandonner renoncer laisser_tomber laissez_tomber laisse_tomber effacer
+       donner_suite ne_pas_donner revenir_en_arriere revenir_sur coupez_court faire_machine_arriere
+drop
+    en scrap drop undo withdraw scratch nix bin axe ditch delete reverse remove kill forget
+    fr supprimer retirer abandonner renoncer effacer enlever rayer defaire oubliez
 stop
     en stop halt hold end block prevent intercept pull freeze
     fr arreter stopper bloquer empecher interrompre suspendre intercepter geler
+       interrompez bloquez suspendez
 unwanted
-    en don't_want not_want no_longer do_not_need don't_need changed_my_mind changed_mind
-       second_thoughts unwanted gone_off regret no_use not_interested
-    fr veux_plus plus_envie plus_interesse mettre_fin besoin_plus plus_besoin change_avis
-       changer_avis change_d_avis regrette tout_compte_fait finalement pas_besoin inutile
+    en don't_want not_want no_longer do_not_need don't_need unwanted gone_off no_use
+       not_interested
+    fr veux_plus veut_plus plus_envie plus_interesse mettre_fin besoin_plus plus_besoin
+       pas_besoin inutile
+mind
+    en changed_my_mind changed_mind change_my_mind second_thoughts regret
+    fr change_avis changer_avis change_d_avis change_d_idee regrette tout_compte_fait finalement
 mistake
     en mistake wrong error accident accidentally twice misclick wrongly oops duplicate
     fr erreur trompe trompee faute betise mauvais mauvaise accident doublon double boulette

@@ -1,27 +1,26 @@
 """Learns what each feature says for each option, from the options' examples.
 
-A multinomial logistic regression in its kernel form, since there are fewer examples than features.
-Every option counts alike, however many examples it has. The fit takes a fixed number of steps of a
-method that cannot diverge (a fixed bound on the curvature, Boehning 1992), so that the same
-examples always give the same weights.
+A multinomial logistic regression of scikit-learn, fitted once. Its coefficients are handed out as a
+plain dictionary, since scoring a message adds up a few dozen numbers and needs no matrices.
+
+scikit-learn is imported when something is learnt: whoever only reads a configuration does not wait
+for it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import log, sqrt
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from math import log
+from typing import Any, Final
 
 Row = Mapping[str, float]
 """Feature to strength."""
 
-_STEPS: Final = 30
-"""Steps after which the weights no longer change in the digits that are kept."""
+_FREEDOM: Final = 20.0
+"""How far the weights may go from 0 (`C`), by cross-validation: more follows single examples, less
+lets the most frequent words decide."""
 
-PENALTY: Final = 0.0015
-"""Pull of the weights towards 0, by cross-validation: less follows single examples, more lets the
-most frequent words decide."""
+_STEPS: Final = 1_000
+"""Far more than the fit takes; a bound on the time that strange examples could cost."""
 
 ALWAYS_RARE: Final = "#"
 """First character of features that are told by their presence, however common: values."""
@@ -36,10 +35,7 @@ def rarities(rows: Sequence[Row]) -> dict[str, float]:
     Args:
         rows: the features of every example.
     """
-    seen: dict[str, int] = {}
-    for row in rows:
-        for feature in row:
-            seen[feature] = seen.get(feature, 0) + 1
+    seen = Counter([feature for row in rows for feature in row])
     most = log(1 + len(rows))
     return {
         feature: 1.0 if feature.startswith(ALWAYS_RARE) else log(1 + len(rows) / count) / most
@@ -47,67 +43,53 @@ def rarities(rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def likeness(rows: Sequence[Row]) -> NDArray[np.float64]:
-    """How alike examples are (cosine), examples by examples.
+def likeness(rows: Sequence[Row], others: Sequence[Row]) -> list[float]:
+    """How alike each of the others is to the row that it resembles most (cosine, 0 to 1).
 
     Args:
-        rows: the features of every example, weighed by rarity.
+        rows: the features of examples, weighed by rarity; not empty.
+        others: the same of the examples to compare.
     """
-    where: dict[str, list[tuple[int, float]]] = {}
-    for at, row in enumerate(rows):
-        length = _length(row)
-        for feature, strength in row.items():
-            where.setdefault(feature, []).append((at, strength / length))
-    kernel = np.zeros((len(rows), len(rows)))
-    for entries in where.values():
-        positions = np.array([at for at, _ in entries])
-        strengths = np.array([strength for _, strength in entries])
-        kernel[np.ix_(positions, positions)] += np.outer(strengths, strengths)
-    return kernel
+    if not others:
+        return []
+    _, table = _table([*rows, *others])
+    alike = table[len(rows) :] @ table[: len(rows)].T
+    return [float(one) for one in alike.max(axis=1).toarray().ravel()]
 
 
-def _length(row: Row) -> float:
-    return sqrt(sum(one * one for one in row.values())) or 1.0
-
-
-def fit(kernel: NDArray[np.float64], labels: Sequence[int], options: int) -> NDArray[np.float64]:
-    """The part of each example in each option's score, examples by options.
-
-    Args:
-        kernel: the likeness of the examples, examples by examples.
-        labels: the option of each example.
-        options: number of options.
-    """
-    wanted = np.zeros((len(labels), options))
-    wanted[np.arange(len(labels)), np.array(labels, dtype=np.intp)] = 1.0
-    prior = np.log(wanted.sum(axis=0) + 1.0)
-    parts = np.zeros_like(wanted)
-    scale = PENALTY * len(labels) / options
-    step = np.linalg.inv(0.5 * kernel + scale * np.eye(len(labels)))
-    for _ in range(_STEPS):
-        scores = kernel @ parts + prior
-        scores -= scores.max(axis=1, keepdims=True)
-        likely = np.exp(scores)
-        likely /= likely.sum(axis=1, keepdims=True)
-        parts -= step @ (likely - wanted + scale * parts)
-    return parts
-
-
-def weights(parts: NDArray[np.float64], rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+def fit(rows: Sequence[Row], labels: Sequence[int], options: int) -> dict[str, tuple[float, ...]]:
     """What each feature says for each option.
 
     Args:
-        parts: what :func:`fit` gave.
-        rows: the same examples' features.
+        rows: the features of each example, weighed by rarity.
+        labels: the option of each example, from 0.
+        options: number of options, at least 2; each counts alike, however many examples it has.
     """
-    totals: dict[str, NDArray[np.float64]] = {}
-    for part, row in zip(parts, rows, strict=True):
-        length = _length(row)
-        for feature, strength in row.items():
-            share = part * (strength / length)
-            known = totals.get(feature)
-            totals[feature] = share if known is None else known + share
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - see above
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - comes with scikit-learn
+
+    # An option without examples must still compete: an empty one says nothing and gives it a place.
+    absent = sorted({*range(options)} - {*labels})
+    names, table = _table([*rows, *({} for _ in absent)])
+    model = LogisticRegression(
+        C=_FREEDOM, class_weight="balanced", fit_intercept=False, max_iter=_STEPS, solver="lbfgs"
+    )
+    # The vectors are short: threads would wait for one another, and could add up in another order.
+    with threadpool_limits(limits=1):
+        model.fit(table, [*labels, *absent])
+    # Of two options only the difference is fitted.
+    found = model.coef_ if options > 2 else [-model.coef_[0] / 2, model.coef_[0] / 2]  # noqa: PLR2004
     return {
-        feature: tuple([round(float(one), _DIGITS) for one in total])
-        for feature, total in sorted(totals.items())
+        name: tuple([round(float(one), _DIGITS) for one in column])
+        for name, column in zip(names, zip(*found, strict=True), strict=True)
     }
+
+
+def _table(rows: Sequence[Row]) -> tuple[list[str], Any]:
+    """The names of all features, sorted, and the rows as a sparse matrix of unit lengths."""
+    from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415 - see above
+    from sklearn.preprocessing import normalize  # noqa: PLC0415 - see above
+
+    vectorizer = DictVectorizer()
+    table = normalize(vectorizer.fit_transform([dict(row) for row in rows]))
+    return [*vectorizer.get_feature_names_out()], table

@@ -14,14 +14,12 @@ Words that are negated or said to be over are marked, so that a caller can score
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
 from typing import Final
 
-import numpy as np
-
 from turnstream.text import fitting
+from turnstream.text.acts import ASIDE
 from turnstream.text.features import (
     ASKING,
     COURTESY,
@@ -29,14 +27,21 @@ from turnstream.text.features import (
     VALUE_STRENGTH,
     FeatureExtractor,
     Features,
-    Kind,
     negated,
-    pair,
     strength_of,
     value,
 )
 from turnstream.text.lexicon import lexicon_of
 from turnstream.text.mentions import Mentions
+from turnstream.text.reading import (
+    NO_PAIRS,
+    OptionTexts,
+    Reading,
+    Weights,
+    Word,
+    negated_in,
+    phrases_in,
+)
 from turnstream.text.scope import denied_words
 from turnstream.text.vocabulary import Speller, Stems
 from turnstream.text.words import BOUNDARY, pieces
@@ -66,66 +71,6 @@ _SAME: Final = 0.55
 
 _CACHED_WORDS: Final = 16_384
 """Words whose weights are kept, some 10 MB: customers may write any number of different ones."""
-
-Weights = tuple[float, ...]
-"""One number per option, the background last; empty for a word that says nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class OptionTexts:
-    """What an option is described by."""
-
-    description: str = ""
-    examples: Sequence[str] = ()
-    fields: Sequence[str] = ()
-    """Fields whose values such a request mentions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word as the index knows it."""
-
-    text: str
-    """As written, folded."""
-    kind: Kind
-    key: str
-    weights: Weights = ()
-    named: Weights = ()
-    """Its weights where it names a value."""
-    square: float = 0.0
-    """What it adds to the square of a message's length."""
-    foreign: bool = False
-    """A content word that no option knows."""
-    asks: bool = False
-    """It asks by itself, like *where*."""
-    phrases: tuple[tuple[tuple[str, ...], str], ...] = ()
-    """Phrases that begin with it, with their concepts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A message, read once."""
-
-    words: tuple[Word, ...]
-    denied: tuple[int, ...]
-    """Positions of content words that are negated or said to be over."""
-    fields: tuple[str, ...]
-    """Fields that it gives a value for."""
-    mentioned: Mapping[int, str]
-    """Position of a word that names a value, to the field."""
-    phrases: tuple[str, ...]
-    """Concepts of the phrases in it."""
-    has_content: bool
-    """It has a content word, a phrase, or a word like *where*."""
-    courteous: bool
-    """It has a courtesy."""
-    foreign_share: float
-    """The part of its content words that no option knows, 0 to 1."""
-
-    @property
-    def says_something(self) -> bool:
-        """It has content, or a value."""
-        return self.has_content or bool(self.fields)
 
 
 class TextIndex:
@@ -160,6 +105,8 @@ class TextIndex:
         self._weights: dict[str, Weights] = {}
         self._whole: dict[str, tuple[Weights, float]] = {}
         """Features that are not of one word, with what they say and add to the square length."""
+        self._pairs: dict[str, dict[str, tuple[Weights, float]]] = {}
+        """The same for two words in a row: the first, to the second."""
         self._learn(options, background)
         self._speller = Speller(
             [
@@ -172,33 +119,52 @@ class TextIndex:
         )
         self._word = lru_cache(maxsize=_CACHED_WORDS)(self._look_up)
 
-    def read(self, text: str) -> Reading:
-        """Split a message into known words, values and denied words."""
-        fields, text = self._mentions.of_pattern(text)
-        words = tuple([self._word(piece) for piece in pieces(text)])
+    def read(self, text: str, *, reply: bool = False) -> Reading:
+        """Split a message into known words, values and denied words.
+
+        Args:
+            text: the message.
+            reply: whether it answers a question, so that it may speak of the conversation itself
+                also without a value.
+        """
+        valued, text = self._mentions.of_pattern(text)
+        look_up = self._word
+        words = [look_up(piece) for piece in pieces(text)]
         mentioned = self._mentions.of_wording([word.key for word in words])
-        fields.extend(mentioned.values())
-        content = [at for at, word in enumerate(words) if word.kind == "content"]
-        phrases = _phrases_in(words)
+        phrases, spoken = phrases_in(words)
+        aside: Collection[int] = ()
+        if valued or reply:
+            aside = spoken.union([at for at, word in enumerate(words) if word.aside])
+            phrases = tuple([one for one in phrases if one not in ASIDE])
+        content = [
+            at for at, word in enumerate(words) if word.kind == "content" and at not in aside
+        ]
         foreign = sum([words[at].foreign for at in content])
         return Reading(
             words=words,
             denied=denied_words([word.text for word in words], content, self._lexicon),
-            fields=tuple(dict.fromkeys(fields)),
+            fields=tuple(dict.fromkeys([*valued, *mentioned.values()])),
             mentioned=mentioned,
+            valued=tuple(valued),
             phrases=phrases,
+            aside=aside,
             has_content=bool(content or phrases) or any(word.asks for word in words),
-            courteous="courtesy" in [word.kind for word in words],
+            courteous=any(word.kind == "courtesy" for word in words),
             foreign_share=foreign / len(content) if foreign else 0.0,
         )
 
-    def beside_words(self, reading: Reading) -> list[Weights]:
-        """What the phrases and the negated words of a message say."""
-        features = [*reading.phrases, *self._negated(reading)]
-        return [self._weights[one] for one in features if one in self._weights]
+    def word(self, piece: str) -> Word:
+        """What is known of a word, folded."""
+        return self._word(piece)
 
-    def _negated(self, reading: Reading) -> list[str]:
-        return [one for at in reading.denied for one in negated(reading.words[at].key)]
+    def negated(self, word: Word) -> list[str]:
+        """The features that a word has where it is negated or said to be over."""
+        return negated(word.key)
+
+    def says(self, feature: str, option: int) -> float:
+        """What a feature says for an option; 0 when it is not known."""
+        found = self._weights.get(feature)
+        return 0.0 if found is None else found[option]
 
     def score(
         self, reading: Reading, *, skipped: Collection[int] = (), words_only: bool = False
@@ -220,38 +186,33 @@ class TextIndex:
         said: list[Weights] = []
         square = self._add_words(said, reading, skipped)
         if not words_only:
-            for name in reading.fields:
-                square += self._add_feature(said, value(name))
-            for concept in reading.phrases:
-                square += self._add_feature(said, concept)
-            for feature in self._negated(reading):
-                square += self._add_feature(said, feature)
-        if not substantial:
-            square += self._add_feature(said, COURTESY)
+            features = [*map(value, reading.fields), *reading.phrases, *negated_in(reading)]
+            if not substantial:
+                features.append(COURTESY)
+            for feature in features:
+                found = self._whole.get(feature)
+                if found is not None:
+                    said.append(found[0])
+                    square += found[1]
         if not said:
             return [0.0] * self._size
         length = min(sqrt(square), _LONGEST)
-        totals = [sum(column) for column in zip(*said, strict=True)]
+        totals = [*map(sum, zip(*said, strict=True))]
         background = totals.pop()
         return [(total - background) / length for total in totals]
 
-    def _add_feature(self, said: list[Weights], feature: str) -> float:
-        found = self._whole.get(feature)
-        if found is None:
-            return 0.0
-        said.append(found[0])
-        return found[1]
-
     def _add_words(self, said: list[Weights], reading: Reading, skipped: Collection[int]) -> float:
         substantial = reading.says_something
+        mentioned = reading.mentioned
+        aside = reading.aside
         square = 0.0
         foreign = 0
         seen: set[str] = set()
-        previous = ""
+        pairs = NO_PAIRS
         for at, word in enumerate(reading.words):
             kind = word.kind
-            if kind == "boundary" or at in skipped:
-                previous = ""
+            if kind == "boundary" or at in skipped or at in aside:
+                pairs = NO_PAIRS
                 continue
             if kind == "courtesy" and substantial:
                 continue
@@ -259,16 +220,18 @@ class TextIndex:
             if text not in seen:
                 seen.add(text)
                 foreign += word.foreign
-                if at in reading.mentioned:
+                if at in mentioned:
                     square += word.square * NAMED_SHARE**2
                     said.append(word.named)
                 elif not word.foreign or foreign <= _MOST_FOREIGN:
                     square += word.square
                     if word.weights:
                         said.append(word.weights)
-            if previous:
-                square += self._add_feature(said, pair(previous, text))
-            previous = text
+            if text in pairs:
+                together = pairs[text]
+                said.append(together[0])
+                square += together[1]
+            pairs = word.pairs
         return square
 
     def _look_up(self, piece: str) -> Word:
@@ -283,6 +246,7 @@ class TextIndex:
         found = extractor.of_word(piece, kind)
         weights, square = self._sum(found, 1.0)
         foreign = False
+        meant = None
         if kind == "content" and not self._known(piece):
             meant = self._speller.meant(piece)
             foreign = meant is None
@@ -292,9 +256,20 @@ class TextIndex:
                 kind = extractor.kind(meant)
                 key = self._stems.key(meant)
                 weights, square = self._sum(extractor.of_word(meant, kind), _GUESS_WEIGHT)
-        asks = not ASKING.isdisjoint(found)
-        named = tuple([one * NAMED_SHARE for one in weights]) or (0.0,) * (self._size + 1)
-        return Word(piece, kind, key, weights, named, square, foreign, asks, phrases)
+        return Word(
+            text=piece,
+            kind=kind,
+            key=key,
+            weights=weights,
+            named=tuple([one * NAMED_SHARE for one in weights]) or (0.0,) * (self._size + 1),
+            square=square,
+            foreign=foreign,
+            asks=not ASKING.isdisjoint(found),
+            aside=piece in self._lexicon.aside,
+            concepts=frozenset(extractor.concepts(meant or piece)),
+            pairs=self._pairs.get(piece, NO_PAIRS),
+            phrases=phrases,
+        )
 
     def _known(self, piece: str) -> bool:
         features = (*self._stems.of(piece), *self._extractor.concepts(piece))
@@ -343,21 +318,21 @@ class TextIndex:
             {feature: strength * self._rarity[feature] for feature, strength in row.items()}
             for row in rows
         ]
-        kernel = fitting.likeness(weighed)
-        kept = [
-            at
-            for at in range(len(rows))
-            if at < own or float(kernel[at, :own].max(initial=0.0)) < _SAME
-        ]
-        parts = fitting.fit(
-            kernel[np.ix_(kept, kept)], [labels[at] for at in kept], len(options) + 1
+        alike = fitting.likeness(weighed[:own], weighed[own:])
+        kept = [*range(own), *(own + at for at, one in enumerate(alike) if one < _SAME)]
+        self._weights = fitting.fit(
+            [weighed[at] for at in kept], [labels[at] for at in kept], len(options) + 1
         )
-        self._weights = fitting.weights(parts, [weighed[at] for at in kept])
         for feature, weights in self._weights.items():
             strength = strength_of(feature)
             if strength:
                 scale = strength * self._rarity[feature]
-                self._whole[feature] = (_bounded(weights, scale), scale * scale)
+                says = (_bounded(weights, scale), scale * scale)
+                before, _, then = feature.partition(" ")
+                if then:
+                    self._pairs.setdefault(before, {})[then] = says
+                else:
+                    self._whole[feature] = says
 
     def _affirmed(self, description: str) -> str:
         """A description without what it excludes: *one that has not been sent*."""
@@ -375,16 +350,6 @@ class TextIndex:
 
 def _bounded(weights: Sequence[float], scale: float) -> Weights:
     return tuple([min(max(one * scale, -_WORD_CEILING), _WORD_CEILING) for one in weights])
-
-
-def _phrases_in(words: Sequence[Word]) -> tuple[str, ...]:
-    found: list[str] = []
-    for at, word in enumerate(words):
-        for phrase, concept in word.phrases:
-            following = words[at : at + len(phrase)]
-            if tuple([one.text for one in following]) == phrase and concept not in found:
-                found.append(concept)
-    return tuple(found)
 
 
 def _texts(

@@ -2,17 +2,14 @@
 
 They are data about a language, never about a catalog. English and French are kept here, because
 the right lists for short customer sentences are not those of a search engine: *where* and *how
-much* carry the request, *need* and *please* do not. For any other language of a catalog the stop
-words of bm25s serve. Every word is written folded (lower case, no accents), without apostrophes.
+much* carry the request, *need* and *please* do not. In any other language of a catalog frequent
+words count for little by their frequency. Every word is written folded (lower case, no accents),
+without apostrophes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
-
-from bm25s import stopwords
-
-from turnstream.text.words import folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,15 @@ class Lexicon:
     """Abbreviations that customers write, with the word that is meant."""
     clause: frozenset[str]
     """Begin a new clause; nothing before them reaches what follows."""
+    aside: frozenset[str]
+    """Speak of the conversation itself: which value is meant, in what order, that it was mistyped.
+    They surround a value and ask for nothing."""
+    denying: frozenset[str] = field(init=False)
+    """Every word that may negate another one or say that it is over."""
+
+    def __post_init__(self) -> None:
+        """Put the denying words together."""
+        object.__setattr__(self, "denying", self.negation | self.opening | self.completed)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -55,7 +61,8 @@ _ENGLISH: Final = Lexicon(
         over own per possible problem put question quite rather re really s see seems shall she
         should show so some somebody someone something still such sure t tell than that thats
         the their them then there these they thing things think this those though to too try
-        trying u up ur us ve very wanna want wanted wants was way we well were what whats when
+        trying er hm hmm u uh um
+        up ur us ve very wanna want wanted wants was way we well were what whats when
         where wheres which while who whom whos whose why will wish with would yes yet you your
         yours
     """),
@@ -78,10 +85,19 @@ _ENGLISH: Final = Lexicon(
     """),
     completed=_words("already been had has hasnt have havent having was were ve"),
     clause=_words("although and because but if or so then unless"),
+    aside=_words("""
+        accident accidentally actual again altogether begin confirm confused confusing copied
+        correct correction digit else email error errors figure first former gave idea instead last
+        latter mail meaning meant mess message messed minute misread mistake mistaken mistyped mixed
+        number numbers obviously old older oops original paste pasted previous prior priority read
+        reference remember right said say says scratch second seconds suppose talking thinking third
+        told typed typo using wait written wrong wrongly wrote
+    """),
 )
 
 _FRENCH: Final = Lexicon(
     function=_words("""
+        ah bah ben euh hum pff
         a afin ai aide aider aime aimerais aimerait ainsi alors apres as au aucun aucune aura
         aurais aurait aussi autre autres aux avais avait avant avec avez avoir avons ayant bcp
         beaucoup besoin bien bon bonne c ca car ce ceci cela celle celles celui ces cet cette
@@ -118,22 +134,19 @@ _FRENCH: Final = Lexicon(
     """),
     completed=_words("ai aurait avais avait avez avons deja est etait ete ont suis"),
     clause=_words("alors car donc et mais ou parce puis puisque si sinon"),
+    aside=_words("""
+        abord accident ancien ancienne attendez autant bonne chiffre commencer
+        commencons confondu confonds confusion correct correction corrige corriger dernier
+        derniere deuxieme dernierement disons ecrit erreur erreurs euh faute finalement frappe
+        idee inverse inversee lapsus lire lu mail mauvais mauvaise melange message mince
+        minute numero numeros oups oubli pardon parlais parle parler plutot precedent precedente
+        premier premiere prenez prends priorite recopie reference rectification rectifie rectifier
+        second seconde souviens souvenir tape tenez troisieme trompe trompee tromper vieille vieux
+        voulais
+    """),
 )
 
 _KNOWN: Final[Mapping[str, Lexicon]] = {"en": _ENGLISH, "fr": _FRENCH}
-
-_STOP_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "da": stopwords.STOPWORDS_DANISH,
-    "de": stopwords.STOPWORDS_GERMAN,
-    "es": stopwords.STOPWORDS_SPANISH,
-    "it": stopwords.STOPWORDS_ITALIAN,
-    "nl": stopwords.STOPWORDS_DUTCH,
-    "no": stopwords.STOPWORDS_NORWEGIAN,
-    "pt": stopwords.STOPWORDS_PORTUGUESE,
-    "ru": stopwords.STOPWORDS_RUSSIAN,
-    "sv": stopwords.STOPWORDS_SWEDISH,
-    "tr": stopwords.STOPWORDS_TURKISH,
-}
 
 
 def lexicon_of(languages: tuple[str, ...]) -> Lexicon:
@@ -143,17 +156,13 @@ def lexicon_of(languages: tuple[str, ...]) -> Lexicon:
         languages: BCP 47 primary language tags (`en`, `fr`); one that is not known adds nothing.
     """
     known = [_KNOWN[one] for one in languages if one in _KNOWN]
-    others = [
-        frozenset(folded(word) for word in _STOP_WORDS[one])
-        for one in languages
-        if one in _STOP_WORDS and one not in _KNOWN
-    ]
     return Lexicon(
-        function=frozenset().union(*(one.function for one in known), *others),
+        function=frozenset().union(*(one.function for one in known)),
         courtesy=frozenset().union(*(one.courtesy for one in known)),
         short={short: word for one in known for short, word in one.short.items()},
         negation=frozenset().union(*(one.negation for one in known)),
         opening=frozenset().union(*(one.opening for one in known)),
         completed=frozenset().union(*(one.completed for one in known)),
         clause=frozenset().union(*(one.clause for one in known)),
+        aside=frozenset().union(*(one.aside for one in known)),
     )

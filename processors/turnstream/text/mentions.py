@@ -63,6 +63,8 @@ class Mentions:
             keys: the keys of a text's words, in order.
         """
         found: dict[int, str] = {}
+        if self._wordings.keys().isdisjoint(keys):
+            return found
         for at, key in enumerate(keys):
             for wording, field in self._wordings.get(key, ()):
                 end = at + len(wording)

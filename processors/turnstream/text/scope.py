@@ -39,6 +39,8 @@ def denied_words(words: Sequence[str], content: Sequence[int], lexicon: Lexicon)
         content: positions of its content words, ascending.
         lexicon: the words of its languages.
     """
+    if lexicon.denying.isdisjoint(words) and _SUBJECTS.isdisjoint(words):
+        return ()
     return tuple([at for at in content if _denied(words, at, content, lexicon)])
 
 

@@ -61,9 +61,7 @@ def test_no_write_that_nobody_named(
 
 
 @pytest.mark.parametrize("situation", ["answers the question", "corrects the value of a result"])
-def test_value_continues_the_open_request(
-    decider: CatalogRules, ask: Ask, situation: str
-) -> None:
+def test_value_continues_the_open_request(decider: CatalogRules, ask: Ask, situation: str) -> None:
     """Whatever surrounds the value that was asked for or corrected, the same look-up goes on."""
     other = {
         line: proposal
@@ -83,9 +81,7 @@ def test_value_is_looked_up(decider: CatalogRules, ask: Ask, situation: str) -> 
         for kind in ("corrections", "replies")
         for line in LINES[kind]
         if (
-            proposal := decider.propose(
-                ask(line.replace("#", "A-1002"), **SITUATIONS[situation])
-            )
+            proposal := decider.propose(ask(line.replace("#", "A-1002"), **SITUATIONS[situation]))
         ).tool
         != "get_order_status"
     }
