@@ -448,6 +448,7 @@ def check_rest(state: Conversation) -> None:
             phase="closed",
             agent=state.agent,
             sequence=state.sequence,
+            turn_ids=state.turn_ids,
             updated_at=state.updated_at,
         )
         assert left == state

@@ -296,11 +296,48 @@ def test_logical_and_physical_names_map_both_ways() -> None:
         ("kafka: {ssl_certfile: a}", "ssl_certfile and ssl_keyfile are given together"),
         ("execute: {egress_allow: ['http://x']}", "expected host, host:port or *.domain"),
         ("registry: {url: registry}", "should match pattern"),
+        ("stream: {session_timeout_seconds: 301}", "less than or equal to 300, got 301"),
+        ("stream: {max_record_bytes: 32767}", "greater than or equal to 32768, got 32767"),
+        ("stream: {max_record_bytes: 1032193}", "less than or equal to 1032192, got 1032193"),
     ],
 )
 def test_contradictions_are_refused(write: Write, text: str, message: str) -> None:
     """Values that cannot work together, or cannot work at all, stop the start."""
     assert message in faults(write(text))[0][2]
+
+
+@pytest.mark.parametrize("number", ["inf", "-Infinity", "nan", "1.0e+400"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "stream.grace_seconds",
+        "stream.session_timeout_seconds",
+        "stream.rebalance_timeout_seconds",
+        "decide.max_turn_age_seconds",
+        "decide.conversation_ttl_seconds",
+        "decide.answer_deadline_seconds",
+        "decide.decider_timeout_seconds",
+        "shadow.pair_within_seconds",
+    ],
+)
+def test_numbers_must_be_finite(write: Write, key: str, number: str) -> None:
+    """What is no number, or no end, is refused where it is written."""
+    section, _, name = key.rpartition(".")
+    path = write(f"{section}:\n  {name}: {number}\n")
+
+    line, where, message = faults(path)[0]
+
+    assert (2, key) == (line, where)
+    assert "finite number" in message
+
+
+def test_options_of_a_factory_are_finite_too(write: Write) -> None:
+    """They are JSON, which has no other numbers."""
+    path = write(
+        'deciders: {slow: {kind: python, target: "a.b:make", options: {delay: [1.0e+400]}}}\n'
+    )
+
+    assert any("finite number" in message for _, _, message in faults(path))
 
 
 @pytest.mark.parametrize("text", ["latest", "earliest", "2026-01-31T08:00:00+01:00"])

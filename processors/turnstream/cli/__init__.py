@@ -1,78 +1,15 @@
 """The command line. One module per group of commands; each imports what it needs when it runs.
 
-Exit status: 0 fine, 1 findings, 2 could not run.
+Exit status: 0 fine, 1 findings, 2 could not run, 130 interrupted.
 """
 
-import logging
-import sys
-
-import structlog
-import typer
-
-from turnstream import __version__
-from turnstream.cli import catalog, chat, demo, doctor, run, schemas, topics, turns
-
-app = typer.Typer(
-    name="turnstream",
-    help="Decides the next safe step of every support conversation on Kafka.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(topics.app, name="topics", help="Create and check the topics.")
-app.add_typer(schemas.app, name="schemas", help="Check the event schemas.")
-app.add_typer(catalog.app, name="catalog", help="Check and show the catalog.")
-app.add_typer(turns.app, name="turns", help="Send turns from a file.")
-app.command("run")(run.run)
-app.command("doctor")(doctor.doctor)
-app.command("demo")(demo.demo)
-app.command("chat")(chat.chat)
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version."),
-) -> None:
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit
-
-
-def configure_logging() -> None:
-    """Logs go to standard error, one line each: for people on a terminal, else as JSON."""
-    interactive = sys.stderr.isatty()
-    shared: list[structlog.typing.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if interactive else structlog.processors.JSONRenderer()
-    )
-    structlog.configure(
-        processors=[
-            *shared[:1],
-            *shared[2:3],
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    # It logs the URL of every request, and those of tools hold what customers wrote.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+from turnstream.cli.interrupts import ending_at_once
 
 
 def main() -> None:
     """Entry point of the ``turnstream`` command."""
-    configure_logging()
+    with ending_at_once():
+        from turnstream.cli.root import app, configure_logging
+
+        configure_logging()
     app()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnstream.cli.interrupts import ending_at_once
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -48,14 +50,15 @@ def chat(  # noqa: PLR0917 - typer calls it by name
     Ends with 0 when every line had its reply, 1 when one had none, 2 when it could not be started,
     130 when interrupted.
     """
-    import uuid
+    with ending_at_once():
+        import uuid
 
-    from rich.console import Console
+        from rich.console import Console
 
-    from turnstream.cli.run import default_config
-    from turnstream.config import ConfigurationError, load_settings
-    from turnstream.demo.show import run_until_interrupted
-    from turnstream.demo.talk import Speaker
+        from turnstream.cli.run import default_config
+        from turnstream.config import ConfigurationError, load_settings
+        from turnstream.demo.show import run_until_interrupted
+        from turnstream.demo.talk import Speaker
 
     # The Kafka client's notices would stand between the lines.
     logging.getLogger().setLevel(logging.WARNING)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from turnstream.cli.interrupts import ending_at_once
+
 
 def demo(
     keep: Annotated[
@@ -27,9 +29,10 @@ def demo(
     Ends with 0 when every conversation went as its script says, 1 when one did not or a process
     failed, 2 when it could not be started, 130 when interrupted.
     """
-    from rich.console import Console
+    with ending_at_once():
+        from rich.console import Console
 
-    from turnstream.demo.show import DemoOptions, show
+        from turnstream.demo.show import DemoOptions, show
 
     # The Kafka client's notices would stand between the lines; the roles log to files of their own.
     logging.getLogger().setLevel(logging.WARNING)

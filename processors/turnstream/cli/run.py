@@ -30,7 +30,7 @@ def run(
     """
     from turnstream.config import ConfigurationError, SecretUnavailable, load_settings
     from turnstream.core.errors import TurnstreamError
-    from turnstream.metrics import MetricsPortTaken
+    from turnstream.metrics import MetricsAddressUnusable
     from turnstream.roles.deployment import DeploymentError
     from turnstream.roles.run import run as run_role
 
@@ -39,7 +39,7 @@ def run(
     except (
         ConfigurationError,
         DeploymentError,
-        MetricsPortTaken,
+        MetricsAddressUnusable,
         SecretUnavailable,
         # Of a catalog, or of a tool's binding: only `execute` may import those.
         TurnstreamError,

@@ -2,16 +2,20 @@
 
 import hashlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from turnstream.roles.gateway import MODELS, Written
+from turnstream.roles.writing import MODELS, Written
 
 M = TypeVar("M", bound=BaseModel)
+
+LONGEST_LINE_BYTES: Final = 4 * 1024 * 1024
+"""A file of another kind may be one line of any size, which would fill the memory. The largest
+record, 1 MiB, has at most some three times that as JSON, where every character is escaped."""
 
 _FAULTS: Final = 3
 """Faults named per line: a line of another shape breaks every field at once."""
@@ -19,6 +23,53 @@ _FAULTS: Final = 3
 
 class BadLine(Exception):
     """A line is no event; the message says why, without repeating what a customer wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of an input."""
+
+    content: bytes | None
+    """Without its end; None when it is too long, and was not kept."""
+    size: int
+    """Bytes, with its end."""
+
+
+@dataclass(slots=True)
+class LineSplitter:
+    """Puts lines together from chunks; holds the unfinished one, up to a limit."""
+
+    limit: int = LONGEST_LINE_BYTES
+    """Longest line that is kept, bytes."""
+    _parts: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        """Give the lines that end in the next chunk."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._add(end)
+            yield self._line(line_end=1)
+        self._add(rest)
+
+    def end(self) -> Iterator[Line]:
+        """Give the last line if nothing ended it."""
+        if self._size:
+            yield self._line(line_end=0)
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self.limit:
+            self._parts.clear()
+        elif part:
+            self._parts.append(part)
+
+    def _line(self, *, line_end: int) -> Line:
+        content = b"".join(self._parts) if self._size <= self.limit else None
+        line = Line(content, self._size + line_end)
+        self._parts.clear()
+        self._size = 0
+        return line
 
 
 class _Payload(BaseModel):

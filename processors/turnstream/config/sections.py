@@ -21,13 +21,22 @@ _HOST_PATTERN: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9.\-:\[\]]+", re.ASCII)
 _REBALANCE_MARGIN_SECONDS: Final = 10.0
 """Time that a rebalance has left after the grace, else a slow stop loses partitions mid-call."""
 
+_LONGEST_SESSION_SECONDS: Final = 300.0
+"""A lost process keeps its partitions for as long; brokers refuse more than half an hour."""
+
+_SMALLEST_RECORD_LIMIT: Final = 32_768
+"""The executor keeps half of it for everything but a tool's result, which would else never fit."""
+
+_LARGEST_RECORD_LIMIT: Final = 1_048_576 - 16_384
+"""What the topics take in one batch, less room for key and headers: more would be refused there."""
+
 _DEAD_LETTERS: Final = ".dlq"
 
 
 class Section(BaseModel):
-    """Base of every section: immutable, unknown keys refused."""
+    """Base of every section: immutable, unknown keys and numbers that are not finite refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class KafkaSettings(Section):
@@ -189,11 +198,14 @@ class StreamOptions(Section):
     """How long running handlers are waited for when partitions leave or the process stops."""
     attempts: int = Field(default=3, ge=1, le=100)
     """Times that a record is handled before it becomes a dead letter."""
-    session_timeout_seconds: float = Field(default=30, ge=6)
+    session_timeout_seconds: float = Field(default=30, ge=6, le=_LONGEST_SESSION_SECONDS)
+    """Silence after which a process counts as lost; it sends ten heartbeats in that time."""
     rebalance_timeout_seconds: float = Field(default=60, gt=0)
     max_queued_per_partition: int = Field(default=2000, ge=1)
     max_queued_per_conversation: int = Field(default=100, ge=1)
-    max_record_bytes: int = Field(default=262_144, ge=1024)
+    max_record_bytes: int = Field(
+        default=262_144, ge=_SMALLEST_RECORD_LIMIT, le=_LARGEST_RECORD_LIMIT
+    )
     """Largest accepted value, uncompressed."""
     group_instance_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
     """Static membership: unique per process and stable over restarts."""
@@ -266,8 +278,6 @@ class ExecuteSettings(Section):
 
     By default exactly the hosts of the catalog's bindings.
     """
-    journal_retention_seconds: float = Field(default=86_400, gt=0)
-    """An action older than this is refused: whether it has run can no longer be known."""
 
     @field_validator("egress_allow")
     @classmethod

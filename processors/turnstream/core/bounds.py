@@ -57,6 +57,9 @@ UTF8_BYTES: Final = 4
 ESCAPED_BYTES: Final = 6
 """Most bytes of one character of any text in JSON."""
 
+_TURN_BYTES: Final = 48
+"""A remembered turn: the hashes of its id and of its content."""
+
 _FIXED_BYTES: Final = 24_576
 """Everything with a small bound by construction: ids of ours, timers, counters, names."""
 
@@ -117,11 +120,10 @@ def worst_case(
     passages_bytes: int,
 ) -> int:
     """Bytes of the largest record that can come about under a deployment's limits."""
-    of_a_turn_id = ID_CHARACTERS * UTF8_BYTES + 40
     return (
         history_characters * UTF8_BYTES
         + history_messages * 80
-        + remembered_turns * of_a_turn_id
+        + remembered_turns * _TURN_BYTES
         + remembered_messages * 24
         + facts_bytes
         + passages_bytes

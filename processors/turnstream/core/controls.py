@@ -25,7 +25,8 @@ def controlled(
             # What was ordered before has been told to the person; nobody else waits for it.
             return Step(evolved(move(state, "handed_back"), holder="bot", outstanding=()))
         case "close" | "forget":
-            return closed(ended(state, "cancelled"), cause)
+            forgotten = control.kind == "forget"
+            return closed(ended(state, "cancelled"), cause, forgotten=forgotten)
         case "cancel":
             if state.activation is None:
                 return Step(state)
@@ -43,8 +44,11 @@ def taken_over(state: Conversation, cause: Input) -> Step:
     return Step(state, said)
 
 
-def closed(state: Conversation, cause: Input) -> Step:
-    """End the conversation. Only what protects against repetition and keeps the order is left."""
+def closed(state: Conversation, cause: Input, *, forgotten: bool = False) -> Step:
+    """End the conversation. Only what protects against repetition and keeps the order is left.
+
+    That goes too, with the record, as soon as the committed offsets have passed it.
+    """
     if state.phase == "closed":
         return Step(state)
     state, said = end_said(state, cause)
@@ -53,6 +57,7 @@ def closed(state: Conversation, cause: Input) -> Step:
         watermarks=state.watermarks,
         phase=move(state, "close").phase,
         sequence=state.sequence,
+        turn_ids={} if forgotten else state.turn_ids,
         updated_at=cause.now,
     )
     return Step(left, said)

@@ -244,7 +244,7 @@ class Conversation:
     """Claims of the latest customer turn; a turn without claims has none."""
     history: tuple[Spoken, ...] = ()
     turn_ids: Mapping[str, str] = field(default_factory=dict)
-    """Recent turn ids to their content hash, oldest first."""
+    """Hashes of recent turns' ids to those of their content, oldest first."""
     values: Mapping[str, Mapping[Provenance, Value]] = field(default_factory=dict)
     subject: str | None = None
     epoch: int = 0

@@ -69,13 +69,13 @@ def repetition(conversation: Conversation, turn: ConversationTurn) -> bool | Non
 
     None for a new turn.
     """
-    known = conversation.turn_ids.get(turn.turn_id)
+    known = conversation.turn_ids.get(text_hash(turn.turn_id))
     return None if known is None else known == turn_hash(turn)
 
 
 def noted(conversation: Conversation, turn: ConversationTurn, limits: Limits) -> Mapping[str, str]:
-    """The remembered turn ids with this turn's, the oldest forgotten at the limit."""
-    turn_ids = {**conversation.turn_ids, turn.turn_id: turn_hash(turn)}
+    """The remembered turns with this one, the oldest forgotten at the limit."""
+    turn_ids = {**conversation.turn_ids, text_hash(turn.turn_id): turn_hash(turn)}
     if len(turn_ids) > limits.remembered_turns:
         del turn_ids[next(iter(turn_ids))]
     return turn_ids

@@ -61,8 +61,8 @@ class Limits:
     """Results kept beyond the work that they were got for."""
     passages_bytes: int = 24_576
     """Bytes kept of a turn's passages, as JSON; later passages are left out first."""
-    remembered_turns: int = 32
-    """Turn ids kept to recognise a repetition."""
+    remembered_turns: int = 256
+    """Turns kept to recognise a repetition. An older one that comes again is stale by its time."""
     remembered_messages: int = 16
     """Hashes of our own messages kept to recognise an echo."""
     max_rejections: int = 2

@@ -25,7 +25,7 @@ from turnstream.core.events import (
 from turnstream.demo.script import Expected, Script, Step
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
 from turnstream.roles.decide import SOURCES
-from turnstream.roles.gateway import Gateway, Written
+from turnstream.roles.writing import EventWriter, Written
 
 STEP_SECONDS: Final = 30.0
 """A step takes a second or two, with retries some more; a role that is stuck must show."""
@@ -52,7 +52,7 @@ class Player:
 
     def __init__(
         self,
-        gateway: Gateway,
+        writer: EventWriter,
         traffic: Traffic,
         *,
         reached: Reached,
@@ -61,12 +61,12 @@ class Player:
         """Prepare.
 
         Args:
-            gateway: Speaks.
+            writer: Speaks.
             traffic: Listens.
             reached: Waits for the deciding role.
             step_seconds: How long what must follow a step may take.
         """
-        self._gateway = gateway
+        self._writer = writer
         self._traffic = traffic
         self._reached = reached
         self._step_seconds = step_seconds
@@ -85,7 +85,7 @@ class Player:
             return self._followed(script, expected) or None
 
         for number, step in enumerate(script.steps, 1):
-            said = await self._gateway.send(self._spoken(script, number, step))
+            said = await self._writer.send(self._spoken(script, number, step))
             expected += step.then
             try:
                 if step.then:

@@ -1,6 +1,7 @@
 """The demo from start to end: a deployment, conversations, a summary, and everything stopped."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 import time
@@ -23,7 +24,7 @@ from turnstream.demo.summary import Summary
 from turnstream.demo.timeline import TOPICS, Timeline
 from turnstream.demo.traffic import Overdue, Traffic, TrafficError
 from turnstream.roles import answer, classify, decide, execute, shadow
-from turnstream.roles.gateway import Gateway, GatewayError
+from turnstream.roles.writing import EventWriter, WritingError
 from turnstream.stream.registry import SchemasUnavailable
 from turnstream.stream.topics import TopicsRefused
 
@@ -33,6 +34,7 @@ AT_ONCE: Final = 4
 _REST_SECONDS: Final = 40.0
 """Labels and comparisons come a moment after the last answer; a role that is stuck must show."""
 
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
 _COULD_NOT_RUN: Final = 2
@@ -42,13 +44,13 @@ EXPLAINED: Final = (
     CatalogError,
     ChildDied,
     ConfigurationError,
-    GatewayError,
     NotReady,
     Overdue,
     SchemasUnavailable,
     ScriptError,
     TopicsRefused,
     TrafficError,
+    WritingError,
 )
 """What may go wrong outside of us; each says what to do."""
 
@@ -56,11 +58,11 @@ _UNUSABLE: Final = (
     BrokerError,
     CatalogError,
     ConfigurationError,
-    GatewayError,
     SchemasUnavailable,
     ScriptError,
     TopicsRefused,
     TrafficError,
+    WritingError,
 )
 """Of these, what keeps a run from being started at all."""
 
@@ -94,15 +96,23 @@ def show(options: DemoOptions, console: Console) -> int:
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, int], console: Console) -> int:
-    """Run something; Ctrl-C and SIGTERM end it once, and another does not disturb its cleanup."""
+    """Run something until it ends, or is told to: by Ctrl-C, SIGTERM, or the terminal's closing.
+
+    One of them ends it, and another does not disturb its cleanup.
+    """
     try:
         return asyncio.run(_interruptible(work))
-    except asyncio.CancelledError:
-        console.print("interrupted; everything has been stopped")
+    # The second: Ctrl-C before the handlers were there, or after.
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        # A terminal that has been closed takes no words.
+        with contextlib.suppress(OSError):
+            console.print("interrupted; everything has been stopped")
         return _INTERRUPTED
     except EXPLAINED as error:
         console.print(Text(f"{error}", style="red"), soft_wrap=True)
         return _COULD_NOT_RUN if isinstance(error, _UNUSABLE) else _FAILED
+    finally:
+        work.close()  # one that was never begun would be reported as forgotten
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
@@ -116,12 +126,14 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
             task.cancel()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # What is ignored stays so: `nohup` runs a program without its terminal.
+    handled = [one for one in _INTERRUPTS if signal.getsignal(one) is not signal.SIG_IGN]
+    for number in handled:
         loop.add_signal_handler(number, interrupt)
     try:
         return await task
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handled:
             loop.remove_signal_handler(number)
 
 
@@ -151,7 +163,7 @@ async def _show(options: DemoOptions, console: Console) -> int:
 async def _play(stack: Stack, scripts: tuple[Script, ...], console: Console, *, plain: bool) -> int:
     timeline = Timeline(console, scripts, plain=plain)
     traffic = Traffic(stack.settings, topics=TOPICS, begin="beginning", dead_letters=_all_sources())
-    async with traffic, Gateway(stack.settings) as gateway:
+    async with traffic, EventWriter(stack.settings) as writer:
         traffic.listen(timeline.take)
 
         async def reached(needed: Any) -> None:  # noqa: ANN401 - a mapping, passed on
@@ -163,7 +175,7 @@ async def _play(stack: Stack, scripts: tuple[Script, ...], console: Console, *, 
             await _at_rest(stack, traffic, result.script.id)
             timeline.over(result.script.id)
 
-        player = Player(gateway, traffic, reached=reached)
+        player = Player(writer, traffic, reached=reached)
         results = await play_all(player, scripts, at_once=AT_ONCE, ended=ended)
         for result in results:
             if not result.deviations:

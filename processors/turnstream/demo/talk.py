@@ -21,7 +21,7 @@ from turnstream.core.events import (
     SessionClaims,
 )
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
-from turnstream.roles.gateway import Gateway
+from turnstream.roles.writing import EventWriter
 from turnstream.stream.partitioner import partitioner
 
 TOPICS: Final = ("conversation.outbound", "conversation.outcomes")
@@ -87,7 +87,7 @@ class Talk:
         """Talk until the lines end; true when every line had its reply.
 
         Raises:
-            GatewayError: Nothing can be sent.
+            WritingError: Nothing can be sent.
             TrafficError: Nothing can be read.
         """
         key = self._speaker.conversation_id.encode()
@@ -99,7 +99,7 @@ class Talk:
             partitions=(partition,),
             dead_letters=("conversation.turns",),
         )
-        async with traffic, Gateway(self._settings) as gateway:
+        async with traffic, EventWriter(self._settings) as writer:
             traffic.listen(self._take)
             async for line in lines:
                 said = line.strip()
@@ -108,12 +108,12 @@ class Talk:
                 if not said:
                     continue
                 if said.startswith("/"):
-                    await self._command(gateway, said)
+                    await self._command(writer, said)
                     continue
                 if self._echo:
                     self._print("you", said, "dim")
                 before = self._settled
-                await gateway.send(self._turn(said))
+                await writer.send(self._turn(said))
                 try:
                     await traffic.until(
                         lambda before=before: self._settled > before or None,  # type: ignore[misc]
@@ -145,11 +145,11 @@ class Talk:
             occurred_at=_now_ms(),
         )
 
-    async def _command(self, gateway: Gateway, said: str) -> None:
+    async def _command(self, writer: EventWriter, said: str) -> None:
         if said not in ("/back", "/close"):
             self._print("!", HELP, "dim")
             return
-        await gateway.send(
+        await writer.send(
             ConversationControl(
                 control_id=uuid.uuid4().hex,
                 conversation_id=self._speaker.conversation_id,

@@ -2,7 +2,7 @@
 
 from turnstream.metrics.catalogue import CATALOGUE, OTHER, Metric, Scope
 from turnstream.metrics.container import Metrics, Pending
-from turnstream.metrics.server import Heartbeat, MetricsPortTaken, MetricsServer
+from turnstream.metrics.server import Heartbeat, MetricsAddressUnusable, MetricsServer
 
 __all__ = [
     "CATALOGUE",
@@ -10,7 +10,7 @@ __all__ = [
     "Heartbeat",
     "Metric",
     "Metrics",
-    "MetricsPortTaken",
+    "MetricsAddressUnusable",
     "MetricsServer",
     "Pending",
     "Scope",

@@ -37,8 +37,8 @@ Problems = Callable[[], Sequence[str]]
 """Tells what is wrong with the process, one line each; empty when all is well."""
 
 
-class MetricsPortTaken(Exception):
-    """The port for metrics is in use; give each process its own, or 0 for any free one."""
+class MetricsAddressUnusable(Exception):
+    """The address for metrics cannot be listened on; the message says what to change."""
 
 
 class Heartbeat:
@@ -80,7 +80,8 @@ class MetricsServer:
         problems: what ``/healthz`` reports with status 503; 200 when there are none.
 
     Raises:
-        MetricsPortTaken: another process listens there already.
+        MetricsAddressUnusable: another process listens there already, or the host is no address
+            of this machine.
     """
 
     def __init__(
@@ -99,12 +100,15 @@ class MetricsServer:
                 server_class=_Server,
                 handler_class=_QuietHandler,
             )
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise MetricsPortTaken(
-                f"metrics: {host}:{port} is in use by another process; set metrics.port to a "
-                "free port, or to 0 to take any"
+        except (OSError, UnicodeError) as error:  # the latter for what cannot be a host's name
+            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                raise MetricsAddressUnusable(
+                    f"metrics: {host}:{port} is in use by another process; set metrics.port to a "
+                    "free port, or to 0 to take any"
+                ) from error
+            raise MetricsAddressUnusable(
+                f"metrics: cannot listen on {host!r}, port {port} ({error}); set metrics.host to "
+                "an IPv4 address or a name of this machine, or to 0.0.0.0 for all"
             ) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics", daemon=True

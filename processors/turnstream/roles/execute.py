@@ -18,7 +18,7 @@ import hashlib
 import os
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, cast
 
@@ -52,6 +52,9 @@ WRITES: Final = ("tool.results",)
 
 RECORD_VERSION: Final = 1
 
+_CLOCK_SLACK_MS: Final = 60_000
+"""Kept beyond the deadline: a clock that is set back must not bring an action back to life."""
+
 _ENVELOPE_BYTES: Final = 16_384
 """Left for everything but the result in an event: a result that fills the limit would be refused by
 the role that waits for it."""
@@ -70,6 +73,8 @@ class Execution:
     """Calls begun, or about to be."""
     updated_at: int
     """Milliseconds UTC."""
+    expires_at: int
+    """The action's deadline, milliseconds UTC: from then on it is refused."""
     result_hash: str | None = None
     """SHA-256 of the result as published."""
     watermarks: Mapping[str, int] = field(default_factory=dict)
@@ -103,7 +108,6 @@ class ExecuteHandler:
         tools: Mapping[str, ToolBinding],
         metrics: Metrics,
         max_record_bytes: int,
-        retention_ms: int,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Coroutine[None, None, None]] = asyncio.sleep,
     ) -> None:
@@ -116,7 +120,6 @@ class ExecuteHandler:
             tools: tool name to its binding.
             metrics: where calls are counted.
             max_record_bytes: largest value that readers of results accept.
-            retention_ms: how old an action may be, by the time it was decided.
             now_ms: the wall clock.
             sleep: waits between attempts, in seconds.
         """
@@ -126,7 +129,6 @@ class ExecuteHandler:
         self._tools = tools
         self._metrics = metrics
         self._max_result_bytes = max_record_bytes - _ENVELOPE_BYTES
-        self._retention_ms = retention_ms
         self._now_ms = now_ms
         self._sleep = sleep
 
@@ -154,7 +156,7 @@ class ExecuteHandler:
             # The same action under another offset: its result was committed with this record.
             return Handled(self._passed(state, record))
         tool = self._ruleset.catalog.tools.get(call.tool)
-        refused = self._refusal(action, call, tool)
+        refused = self._refusal(call, tool)
         if state is not None and (refused is not None or tool is None or not _repeatable(tool)):
             return self._interrupted(record, action, state, tool)
         if refused is not None or tool is None:
@@ -193,22 +195,18 @@ class ExecuteHandler:
         """Look up a writer's schema."""
         return await self._intake.resolve_schema(fingerprint)
 
-    def timer(self, key: bytes, timer: TimerDue) -> Publication:
-        """Executions hold no timers, so none is ever due."""
-        raise AssertionError("an execution has no timers")
+    def timer(self, key: bytes, timer: TimerDue) -> None:
+        """Give a record up: past its deadline the action is refused without it."""
 
     # --- before the call ------------------------------------------------------------------------
 
-    def _refusal(self, action: ActionEvent, call: CallPayload, tool: Tool | None) -> Ended | None:
+    def _refusal(self, call: CallPayload, tool: Tool | None) -> Ended | None:
         """Why a decided call must not be made now; the decision may be old, the catalog newer."""
         if tool is None or call.tool not in self._tools:
             return _unavailable()
-        now = self._now_ms()
-        if call.deadline_at <= now:
-            return _denied("expired", "the deadline had passed before the call could start")
-        if action.decided_at < now - self._retention_ms:
+        if call.deadline_at <= self._now_ms():
             # Its journal record may be gone: whether it ran can no longer be known.
-            return _denied("expired", "the action is older than the journal's retention")
+            return _denied("expired", "the deadline had passed before the call could start")
         lacking = [one for one in tool.required_permissions if one not in call.permissions]
         if lacking:
             return _denied("missing_permission", f"the session lacks {', '.join(lacking)}")
@@ -335,6 +333,7 @@ class ExecuteHandler:
             phase="outcome_unknown" if ended.outcome == "outcome_unknown" else "done",
             attempts=ended.attempts,
             updated_at=self._now_ms(),
+            expires_at=call.deadline_at,
             result_hash=_sha256(ended.result) if ended.result is not None else None,
             watermarks={record.topic: record.offset},
         )
@@ -372,6 +371,7 @@ class ExecuteHandler:
             phase="started",
             attempts=attempts,
             updated_at=self._now_ms(),
+            expires_at=call.deadline_at,
         )
 
     def _passed(self, state: Execution, record: Record) -> Execution:
@@ -415,10 +415,17 @@ def _sha256(content: bytes) -> str:
 
 
 def journal_format() -> RecordFormat[Execution]:
-    """How executions are stored. One that has ended matters until its offset is committed."""
-    return RecordFormat(
-        _ADAPTER, version=RECORD_VERSION, closed=lambda state: state.phase != "started"
-    )
+    """How executions are stored: until the action itself is refused as expired.
+
+    So the same action, however it comes back - a replay, a mirrored topic -, is never called twice.
+    """
+    return RecordFormat(_ADAPTER, version=RECORD_VERSION, closed=lambda _: False, timers=_expiry)
+
+
+def _expiry(state: Execution) -> Sequence[TimerDue]:
+    if state.phase == "started":
+        return ()
+    return (TimerDue("expiry", "expiry", state.expires_at + _CLOCK_SLACK_MS),)
 
 
 def check_write_timeouts(ruleset: Ruleset, *, grace_seconds: float) -> None:
@@ -463,7 +470,6 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
             tools=tools,
             metrics=deployment.metrics,
             max_record_bytes=settings.stream.max_record_bytes,
-            retention_ms=int(settings.execute.journal_retention_seconds * 1000),
             now_ms=deployment.now_ms,
         ),
         state_format=journal_format(),

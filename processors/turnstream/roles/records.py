@@ -25,7 +25,12 @@ class RecordFormat(Generic[K]):
     """The stream's `StateFormat` for a state that is a dataclass of plain values."""
 
     def __init__(
-        self, adapter: TypeAdapter[K], *, version: int, closed: Callable[[K], bool]
+        self,
+        adapter: TypeAdapter[K],
+        *,
+        version: int,
+        closed: Callable[[K], bool],
+        timers: Callable[[K], Sequence[TimerDue]] = lambda _: (),
     ) -> None:
         """Prepare.
 
@@ -33,10 +38,12 @@ class RecordFormat(Generic[K]):
             adapter: reads and writes the state; it has a field `record_version`.
             version: the newest version that this program reads.
             closed: tells whether only the watermarks of a state matter any more.
+            timers: the due times that a state waits for.
         """
         self._adapter = adapter
         self._version = version
         self._closed = closed
+        self._timers = timers
 
     def load(self, value: bytes) -> K:
         """Read a record.
@@ -77,5 +84,5 @@ class RecordFormat(Generic[K]):
         return self._closed(state)
 
     def timers(self, state: K) -> Sequence[TimerDue]:
-        """None: these roles wait for nothing."""
-        return ()
+        """The due times that a state waits for."""
+        return self._timers(state)

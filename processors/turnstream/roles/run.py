@@ -148,7 +148,7 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
     Raises:
         CatalogError: the catalog cannot be used.
         DeploymentError: a decider or classifier cannot be made, a certificate cannot be read.
-        MetricsPortTaken: something else listens on the metrics port.
+        MetricsAddressUnusable: the address for metrics cannot be listened on.
         SecretUnavailable: a secret's reference leads nowhere.
     """
     deployment = Deployment(settings, settings.catalog)

@@ -46,7 +46,7 @@ from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.shadowing import (
     MAX_HEARD,
-    MAX_HEARD_CHARACTERS,
+    MAX_HEARD_BYTES,
     MAX_WAITING,
     Heard,
     HeardInput,
@@ -395,10 +395,10 @@ class ShadowHandler:
     def _bounded(self, conversation_id: str, state: Shadowed) -> Shadowed:
         """Fold the oldest inputs that no live decision came for."""
         heard, mirror = list(state.heard), state.mirror
-        characters = sum(size_of(one) for one in heard)
-        while heard and (len(heard) > MAX_HEARD or characters > MAX_HEARD_CHARACTERS):
+        size = sum(size_of(one) for one in heard)
+        while heard and (len(heard) > MAX_HEARD or size > MAX_HEARD_BYTES):
             one = heard.pop(0)
-            characters -= size_of(one)
+            size -= size_of(one)
             cause = Input(
                 conversation_id=conversation_id,
                 event=one.event,

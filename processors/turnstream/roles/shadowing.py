@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from turnstream.core.contract import Decision
 from turnstream.core.conversation import Conversation
@@ -27,7 +28,7 @@ from turnstream.stream import Record
 RECORD_VERSION: Final = 1
 MAX_HEARD: Final = 200
 """Inputs kept until their live decision arrives; older ones are folded without a proposal."""
-MAX_HEARD_CHARACTERS: Final = 200_000
+MAX_HEARD_BYTES: Final = 400_000
 """Bounds the same in size: the record must fit its topic's 1 MiB."""
 MAX_WAITING: Final = 32
 """Live actions kept until all their inputs have arrived, and proposals until a person acts."""
@@ -87,16 +88,8 @@ def is_afterthought(event: Event, state: Shadowed) -> bool:
 
 
 def size_of(one: HeardInput) -> int:
-    """The characters of an input that may be long."""
-    match one.event:
-        case ConversationTurn(text=text, passages=passages):
-            return len(text) + sum(len(passage.text) for passage in passages)
-        case ToolResult(result_json=result):
-            return len(result or "")
-        case Answer(text=text):
-            return len(text or "")
-        case _:
-            return 0
+    """The bytes of an input as it is stored, the small constant parts left out."""
+    return len(to_json(one.event))
 
 
 def shadowed_format() -> RecordFormat[Shadowed]:

@@ -189,8 +189,11 @@ class Handler(Protocol[S, E]):
         """Look up a schema that `admit` did not know; true: `admit` is tried again at once."""
         ...
 
-    def timer(self, key: bytes, timer: TimerDue) -> Publication:
-        """Give the record to publish when a timer in the key's state is due."""
+    def timer(self, key: bytes, timer: TimerDue) -> Publication | None:
+        """Give the record to publish when a timer in the key's state is due.
+
+        None: the state has no more use, and its record is removed.
+        """
         ...
 
 

@@ -240,7 +240,11 @@ class Lane(Generic[S]):
         through = self.handled_through()
         for key, timer in self.states.fire(min(now, through)):
             work: Work[S] = Work(key)
-            work.publications = (self._role.handler.timer(key, timer),)
+            publication = self._role.handler.timer(key, timer)
+            if publication is None:
+                self.states.expire(key)
+            else:
+                work.publications = (publication,)
             self._push(work)
         due = self.states.timers.earliest()
         return due is not None and due <= now

@@ -34,6 +34,8 @@ class States(Generic[S]):
         self._closed = ClosedKeys()
         self._forgettable: list[bytes] = []
         """Closed keys that nothing needs any more: removed in the next transaction."""
+        self._expired: list[bytes] = []
+        """Keys whose time is over: removed in the next transaction too."""
 
     def load(
         self,
@@ -85,6 +87,10 @@ class States(Generic[S]):
         """Return a state's record; `None` for a closed one, which may never be written."""
         return None if self._format.closed(state) else self._format.dump(state)
 
+    def expire(self, key: bytes) -> None:
+        """Remove a key's record, unless the key is in use again by then."""
+        self._expired.append(key)
+
     def put(self, key: bytes, state: S | None) -> None:
         """Set a key's uncommitted state."""
         self.store.put(key, state)
@@ -116,6 +122,10 @@ class States(Generic[S]):
                 continue
             watermarks = self._format.watermarks(state)
             if not self._closed.wait(key, watermarks=watermarks, prefixes=prefixes):
+                records[key] = None
+        expired, self._expired = self._expired, []
+        for key in expired:
+            if key not in records and not self.store.is_pending(key):
                 records[key] = None
         return records
 

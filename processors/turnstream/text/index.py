@@ -194,7 +194,7 @@ class TextIndex:
                 if found is not None:
                     said.append(found[0])
                     square += found[1]
-        if not said:
+        if not said or not square:
             return [0.0] * self._size
         length = min(sqrt(square), _LONGEST)
         totals = [*map(sum, zip(*said, strict=True))]

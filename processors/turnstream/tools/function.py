@@ -2,17 +2,19 @@
 
 A function gets the arguments by name, and ``idempotency_key`` and ``subject_id`` if it has
 parameters of these names. It returns the result, or raises :class:`~turnstream.tools.ToolFailure`
-with one of the tool's error codes. An ordinary function runs in a thread; its time-out ends the
-wait, not the thread.
+with one of the tool's error codes. An ordinary function runs in a thread of its own; its time-out
+ends the wait, not the thread. The threads are daemons: one that hangs does not keep the process
+from ending, as the threads of an executor would.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import importlib
 import inspect
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Thread
 from typing import Any, Final
 
 import orjson
@@ -54,11 +56,8 @@ class FunctionTool:
         self._asynchronous = inspect.iscoroutinefunction(self._function)
         self._accepts = _accepted(self._function)
         self._results = ResultSchema(tool.result_schema)
-        self._threads = (
-            None
-            if self._asynchronous
-            else ThreadPoolExecutor(_THREADS, thread_name_prefix=f"tool-{name}")
-        )
+        self._name = name
+        self._threads = asyncio.Semaphore(_THREADS)
 
     async def call(self, call: ToolCall) -> ToolReply:
         """Make one call, within the tool's time-out."""
@@ -99,14 +98,36 @@ class FunctionTool:
         return self._reply(returned, body_hash)
 
     async def close(self) -> None:
-        """Let the threads end; those that still run are not waited for."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        """Do nothing: threads that still run are not waited for."""
 
     async def _run(self, work: Callable[[], Any]) -> Any:
-        if self._threads is None:
+        if self._asynchronous:
             return await work()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        await self._threads.acquire()
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Any] = loop.create_future()
+
+        def told(returned: Any, error: BaseException | None) -> None:
+            # The place is free when the thread has ended, which may be long after its time-out.
+            self._threads.release()
+            if reply.done():
+                return
+            if error is None:
+                reply.set_result(returned)
+            else:
+                reply.set_exception(error)
+
+        def run() -> None:
+            returned, failure = None, None
+            try:
+                returned = work()
+            except BaseException as error:  # noqa: BLE001 - handed to who waits for it
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(told, returned, failure)
+
+        Thread(target=run, name=f"tool-{self._name}", daemon=True).start()
+        return await reply
 
     def _reply(self, returned: Any, body_hash: str) -> ToolReply:
         write = self._tool.effect == "write"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.cli.test_run import deployment
-from turnstream.cli import app
+from turnstream.cli.root import app
 from turnstream.stream import topics
 from turnstream.stream.topics import Change, Plan, TopicsRefused, WantedTopic
 

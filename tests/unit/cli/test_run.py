@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from tests import small_shop
-from turnstream.cli import app
+from turnstream.cli.root import app
 
 DECIDERS = {"by_word": {"kind": "python", "target": "tests.small_shop:by_word"}}
 
@@ -150,6 +150,23 @@ def test_a_metrics_port_in_use_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert 2 == status
     assert f"127.0.0.1:{port} is in use" in errors
+
+
+def test_a_metrics_host_that_is_nowhere_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the group is joined, and without a traceback."""
+
+    async def nothing(*_: object) -> None:
+        """The broker is not asked."""
+
+    monkeypatch.setattr("turnstream.roles.run._prepared", nothing)
+    metrics = {"host": "nowhere.invalid", "port": 0}
+    status, errors = run("answer", deployment(tmp_path, metrics=metrics))
+
+    assert 2 == status
+    assert "cannot listen on 'nowhere.invalid'" in errors
+    assert "metrics.host" in errors
 
 
 def test_an_unknown_role_is_a_usage_error(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Lines of JSON become events, or say why they do not."""
 
+import tracemalloc
+
 import pytest
 
-from turnstream.cli.turn_lines import BadLine, LineReader
+from turnstream.cli.turn_lines import BadLine, Line, LineReader, LineSplitter
 from turnstream.core.events import ConversationControl, ConversationTurn
 
 READER = LineReader("turn", "api", now_ms=lambda: 42)
@@ -81,3 +83,41 @@ def test_faults_do_not_repeat_what_was_written() -> None:
         READER.read(b'{"conversation_id": "c", "text": 5, "locale": ["my secret"]}', number=1)
 
     assert "my secret" not in str(refused.value)
+
+
+def split(*chunks: bytes, limit: int = 10) -> list[Line]:
+    """The lines of some chunks."""
+    splitter = LineSplitter(limit)
+    lines = [line for chunk in chunks for line in splitter.feed(chunk)]
+    return [*lines, *splitter.end()]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([], []),
+        ([b"a\nb\n"], [Line(b"a", 2), Line(b"b", 2)]),
+        ([b"a\n\nb"], [Line(b"a", 2), Line(b"", 1), Line(b"b", 1)]),
+        ([b"a", b"b", b"\n", b"c"], [Line(b"ab", 3), Line(b"c", 1)]),
+        ([b"0123456789\n"], [Line(b"0123456789", 11)]),
+        ([b"01234", b"567890", b"12\nb\n"], [Line(None, 14), Line(b"b", 2)]),
+        ([b"a\n01234567890"], [Line(b"a", 2), Line(None, 11)]),
+    ],
+)
+def test_lines_are_put_together(chunks: list[bytes], expected: list[Line]) -> None:
+    """However the input is cut, its lines are the same; one that is too long is not kept."""
+    assert expected == split(*chunks)
+
+
+def test_a_huge_line_is_not_kept() -> None:
+    """Its memory is bounded by the limit, not by its size."""
+    splitter, chunk = LineSplitter(limit=100_000), bytes(10_000).replace(b"\0", b"x")
+    tracemalloc.start()
+    try:
+        lines = [line for _ in range(1_000) for line in splitter.feed(bytes(bytearray(chunk)))]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert [Line(None, 10_000_000)] == [*lines, *splitter.end()]
+    assert peak < 1_000_000

@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from turnstream import __version__
-from turnstream.cli import app
+from turnstream.cli.root import app
 
 
 def test_the_version_is_printed() -> None:

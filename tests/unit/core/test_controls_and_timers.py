@@ -50,6 +50,7 @@ def test_closing_leaves_only_what_protects(kind: str) -> None:
     talk = Driver()
     talk.turn("help", ask())
     sequence = talk.action.sequence
+    turn_ids = talk.conversation.turn_ids
     talk.control(kind)
 
     assert "cancelled" == talk.left
@@ -58,6 +59,7 @@ def test_closing_leaves_only_what_protects(kind: str) -> None:
         watermarks={"conversation.turns": 0, "conversation.control": 0},
         phase="closed",
         sequence=sequence,
+        turn_ids={} if kind == "forget" else turn_ids,
         updated_at=NOW,
     )
     assert expected == talk.conversation

@@ -15,6 +15,7 @@ from turnstream.core.events import (
     Outcome,
     SessionClaims,
 )
+from turnstream.core.identity import text_hash
 
 
 def asked(field: str = "order_id", tool: str = "get_order", **changes: object) -> Driver:
@@ -131,7 +132,7 @@ def test_an_echo_of_ours_is_nobody(changes: dict[str, str]) -> None:
 
     assert "waiting_reply" == talk.phase
     assert before.history == talk.conversation.history
-    assert "t2" in talk.conversation.turn_ids
+    assert text_hash("t2") in talk.conversation.turn_ids
     assert () == talk.last
 
 
@@ -502,3 +503,16 @@ def test_another_request_while_asked_borrows_no_value_of_the_one_before() -> Non
         talk.action.question.field,  # type: ignore[union-attr]
         talk.action.question.needed_for,  # type: ignore[union-attr]
     )
+
+
+def test_a_turn_sent_again_after_the_close_is_still_a_repetition() -> None:
+    """A producer's retry does not know that the conversation has ended meanwhile."""
+    talk = Driver()
+    talk.turn("hello", answer(), turn_id="t-again")
+    talk.answered()
+    talk.control("close")
+
+    talk.turn("hello", turn_id="t-again")
+
+    assert "duplicate_turn" == talk.left
+    assert "closed" == talk.phase

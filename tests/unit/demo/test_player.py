@@ -10,11 +10,11 @@ from tests.unit.demo import events
 from turnstream.demo.player import Player
 from turnstream.demo.script import Script, Step
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
-from turnstream.roles.gateway import Gateway, Written
+from turnstream.roles.writing import EventWriter, Written
 
 
 class Replies:
-    """A gateway and its traffic in one: each thing said is followed by what was prepared."""
+    """A writer and its traffic in one: each thing said is followed by what was prepared."""
 
     def __init__(self, *following: Sequence[Passed]) -> None:
         self._following = list(following)
@@ -23,7 +23,7 @@ class Replies:
         self.reached: list[Mapping[tuple[str, int], int]] = []
 
     async def send(self, event: Written) -> RecordMetadata:
-        """As the gateway."""
+        """As the writer."""
         self.said.append(event)
         self.seen += self._following.pop(0)
         tp = TopicPartition("conversation.control", 0)
@@ -48,7 +48,7 @@ class Replies:
 def player(replies: Replies) -> Player:
     """A player that talks to the double."""
     return Player(
-        cast("Gateway", replies), cast("Traffic", replies), reached=replies.wait, step_seconds=1
+        cast("EventWriter", replies), cast("Traffic", replies), reached=replies.wait, step_seconds=1
     )
 
 

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from prometheus_client import CollectorRegistry
 
-from turnstream.metrics import Heartbeat, Metrics, MetricsPortTaken, MetricsServer
+from turnstream.metrics import Heartbeat, Metrics, MetricsAddressUnusable, MetricsServer
 
 
 def get(port: int, path: str, method: str = "GET") -> tuple[int, str]:
@@ -59,9 +59,18 @@ def test_a_taken_port_is_a_clear_error() -> None:
     """A second server on the same port is refused, with the setting to change."""
     with (
         MetricsServer(CollectorRegistry()) as server,
-        pytest.raises(MetricsPortTaken, match=f"127.0.0.1:{server.port} is in use.*metrics.port"),
+        pytest.raises(
+            MetricsAddressUnusable, match=f"127.0.0.1:{server.port} is in use.*metrics.port"
+        ),
     ):
         MetricsServer(CollectorRegistry(), port=server.port)
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "a" * 64 + ".b", "203.0.113.1", "::1"])
+def test_a_host_that_is_not_here_is_a_clear_error(host: str) -> None:
+    """A name that does not resolve and an address of another machine name the setting to change."""
+    with pytest.raises(MetricsAddressUnusable, match=f"'{host}'.*metrics.host"):
+        MetricsServer(CollectorRegistry(), host=host)
 
 
 def test_a_restart_takes_its_port_over() -> None:

@@ -362,7 +362,7 @@ async def test_live_actions_without_their_inputs_are_let_go_at_the_bound() -> No
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(205, "Hello"), (4, "x" * 60_000)], ids=["many", "long"]
+    ("count", "text"), [(205, "Hello"), (4, "x" * 120_000)], ids=["many", "long"]
 )
 async def test_inputs_without_a_live_action_are_folded_at_the_bound(count: int, text: str) -> None:
     """The record stays within its topic's limit; what was folded is known and not proposed at."""

@@ -236,8 +236,10 @@ class Script:
             return True
         return False
 
-    def timer(self, key: bytes, timer: TimerDue) -> Publication:
-        """Publish the timer's name."""
+    def timer(self, key: bytes, timer: TimerDue) -> Publication | None:
+        """Publish the timer's name; an expiry ends the state."""
+        if timer.kind == "expiry":
+            return None
         return Publication("timers", key, timer.timer_id.encode())
 
 

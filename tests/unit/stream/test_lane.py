@@ -267,6 +267,24 @@ async def test_timer_waits_for_the_backlog() -> None:
     assert [(b"k", b"t1")] == bench.producer.sent("timers")
 
 
+async def test_a_state_that_has_expired_is_removed() -> None:
+    """A timer without a record to publish ends the state that holds it, and nothing else."""
+    bench = Bench()
+    expiring = FORMAT.dump(Tally(due=(TimerDue("t1", "expiry", 5_000),)))
+    records = {b"k": expiring, b"other": FORMAT.dump(Tally())}
+    async with running(bench, records=records) as lane:
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+        lane.fire_timers(6_000)
+        await lane.drain()
+
+        assert lane.states.store.get(b"k") is None
+        assert lane.states.store.get(b"other") is not None
+
+    assert [(b"k", None)] == bench.producer.sent(CHANGELOG)
+    assert [] == bench.producer.sent("timers")
+
+
 async def test_newer_state_parks_its_key() -> None:
     """It is counted and kept."""
     bench = Bench()
