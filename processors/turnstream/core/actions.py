@@ -1,7 +1,6 @@
 """Turning a verdict into what is published: the action, and what the customer sees of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, assert_never
 
@@ -33,7 +32,7 @@ from turnstream.core.events import (
     Suggestion,
     Versions,
 )
-from turnstream.core.evolution import evolved
+from turnstream.core.evolution import dataclass, evolved
 from turnstream.core.handover import answer_values, calls_made, known_values, summary_of
 from turnstream.core.identity import action_id, decision_id, text_hash
 from turnstream.core.observation import remembered

@@ -10,7 +10,6 @@ What session or record knows is never asked.
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import JsonValue
@@ -18,6 +17,7 @@ from pydantic import JsonValue
 from turnstream.core.bounds import VALUE_CHARACTERS
 from turnstream.core.conversation import Conversation, Value
 from turnstream.core.events import Provenance
+from turnstream.core.evolution import dataclass
 from turnstream.core.ports import ToolOption
 from turnstream.core.ruleset import ArgumentPlan, Ruleset
 

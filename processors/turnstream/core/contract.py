@@ -11,10 +11,11 @@ action.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+from turnstream.core.evolution import dataclass
 
 Action = Literal["answer", "call_tool", "ask", "refuse", "handoff"]
 ReasonCode = Literal[

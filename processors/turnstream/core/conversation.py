@@ -18,7 +18,7 @@ diagram in ``processors/ARCHITECTURE.md`` is drawn from it by :func:`diagram`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, get_args
 
 from pydantic import JsonValue, TypeAdapter
@@ -32,7 +32,7 @@ from turnstream.core.events import (
     TimerKind,
     ToolOutcome,
 )
-from turnstream.core.evolution import evolved
+from turnstream.core.evolution import dataclass, evolved
 
 RECORD_VERSION: Final = 1
 """Version of the stored record. A higher one parks the conversation for a newer worker."""

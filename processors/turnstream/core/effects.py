@@ -1,6 +1,5 @@
 """What a step wants done. The shell does it; the core only says so."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from turnstream.core.conversation import Conversation
@@ -16,6 +15,7 @@ from turnstream.core.events import (
     Timer,
     ToolResult,
 )
+from turnstream.core.evolution import dataclass
 from turnstream.core.ports import DecisionRequest, Proposal
 
 
@@ -74,6 +74,18 @@ class Input:
     """The record's own time, milliseconds UTC."""
     now: int
     """The wall clock, milliseconds UTC."""
+
+    def with_event(self, event: Happening) -> "Input":
+        """What else has become known by the same record."""
+        return Input(
+            self.conversation_id,
+            event,
+            self.source,
+            self.topic,
+            self.offset,
+            self.timestamp,
+            self.now,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ The same happens when another customer is authenticated: what was got for one is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic_core import to_json
 
@@ -32,7 +32,7 @@ from turnstream.core.conversation import (
     Value,
 )
 from turnstream.core.events import ConversationTurn, Passage, Provenance, SessionClaims
-from turnstream.core.evolution import evolved
+from turnstream.core.evolution import dataclass, evolved
 from turnstream.core.identity import text_hash, turn_hash
 from turnstream.core.ruleset import Limits, Ruleset
 

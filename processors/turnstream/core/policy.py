@@ -12,7 +12,6 @@ tool's result, grants any.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, assert_never
 
@@ -33,6 +32,7 @@ from turnstream.core.contract import (
 )
 from turnstream.core.conversation import Activation, Conversation
 from turnstream.core.definitions import FREE_TEXT, MISSING_PERMISSION, Tool
+from turnstream.core.evolution import dataclass
 from turnstream.core.facts import supports
 from turnstream.core.ports import Proposal
 from turnstream.core.questions import Offer, offer_of

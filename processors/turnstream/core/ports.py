@@ -5,13 +5,14 @@ The caller looks at what it got. So an embedded decider costs no task and no tur
 """
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
 from turnstream.core.contract import Action, HandoffCause
 from turnstream.core.events import Passage, ToolOutcome
+from turnstream.core.evolution import dataclass
 
 
 @dataclass(frozen=True, slots=True)

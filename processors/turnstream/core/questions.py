@@ -7,7 +7,6 @@ where there is no action.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turnstream.core.bounds import SUGGESTIONS
@@ -22,7 +21,7 @@ from turnstream.core.events import (
     OutcomeOf,
     Suggestion,
 )
-from turnstream.core.evolution import evolved
+from turnstream.core.evolution import dataclass, evolved
 from turnstream.core.identity import action_id
 from turnstream.core.ruleset import Ruleset
 

@@ -6,7 +6,7 @@ It is immutable; one is built per catalog version.
 
 import string
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from pydantic import JsonValue
@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from turnstream.core.bounds import CHECKPOINT_BYTES, RECORD_BYTES, worst_case
 from turnstream.core.definitions import MISSING_PERMISSION, ArgumentSource, Catalog
 from turnstream.core.errors import DefinitionError
+from turnstream.core.evolution import dataclass
 from turnstream.core.extraction import Extractor
 from turnstream.core.ports import ToolOption
 

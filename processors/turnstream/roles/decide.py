@@ -150,10 +150,10 @@ class DecideHandler:
                 reply = decider.propose(request)
             except DeciderUnavailable:
                 return self._ask_again(record, event, outcome, cause)
-            if isawaitable(reply):
+            if not isinstance(reply, Proposal):
                 return self._await(record, event, outcome, cause, reply)
             self._metrics.proposed(time.perf_counter() - asked_at)
-            outcome = self._stepped(outcome, replace(cause, event=reply))
+            outcome = self._stepped(outcome, cause.with_event(reply))
         raise AssertionError(f"no decision after {_MAX_PROPOSALS} proposals")
 
     def flood(
@@ -225,7 +225,7 @@ class DecideHandler:
         except (DeciderUnavailable, TimeoutError):
             return await self._ask_again(record, event, outcome, cause)
         self._metrics.proposed(time.perf_counter() - asked_at)
-        outcome = self._stepped(outcome, replace(cause, event=proposal))
+        outcome = self._stepped(outcome, cause.with_event(proposal))
         if _asked(outcome) is None:
             return self._handled(record, event, outcome)
         return await self._ask_again(record, event, outcome, cause, attempts=self._attempts)
@@ -245,7 +245,7 @@ class DecideHandler:
             if left <= 0:
                 self._metrics.decider_failed("unavailable")
                 undecided = Undecided(f"no proposal in {self._attempts} attempts")
-                outcome = step(outcome.state, replace(cause, event=undecided), self._ruleset)
+                outcome = step(outcome.state, cause.with_event(undecided), self._ruleset)
                 break
             left -= 1
             asked_at = time.perf_counter()
@@ -256,7 +256,7 @@ class DecideHandler:
             except (DeciderUnavailable, TimeoutError):
                 continue
             self._metrics.proposed(time.perf_counter() - asked_at)
-            outcome = self._stepped(outcome, replace(cause, event=reply))
+            outcome = self._stepped(outcome, cause.with_event(reply))
         return self._handled(record, event, outcome)
 
     def _stepped(self, outcome: Step, cause: Input) -> Step:

@@ -124,6 +124,4 @@ def source_of(record: Record) -> Source:
             else:
                 if 0 <= partition <= _LARGEST_PARTITION and 0 <= offset <= _LARGEST_OFFSET:
                     return Source(topic=topic, partition=partition, offset=offset)
-    return Source.model_construct(
-        topic=record.topic, partition=record.partition, offset=record.offset
-    )
+    return Source(topic=record.topic, partition=record.partition, offset=record.offset)

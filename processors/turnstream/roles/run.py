@@ -1,6 +1,7 @@
 """Running one role as a process: checks, metrics, the stream, a clean end."""
 
 import asyncio
+import gc
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NoReturn, cast, get_args
@@ -140,6 +141,16 @@ async def check_topics(topics: Sequence[str], settings: Settings) -> None:
         )
 
 
+def tune_collector() -> None:
+    """Let the garbage collector look less often.
+
+    A role keeps thousands of conversations and makes dozens of values per turn, hardly ever in
+    cycles; by default a fifth of its time would go into looking for them.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 def run(name: RoleName, settings: Settings) -> NoReturn:
     """Run a role until it is told to stop.
 
@@ -190,6 +201,7 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         group=settings.group(name),
         catalog=deployment.loaded.decision_version,
     )
+    tune_collector()
     run_worker(app)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from turnstream.stream.handler import Rejected, UnknownSchema
@@ -29,9 +30,17 @@ S = TypeVar("S")
 
 logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 50
+_CHUNK: Final = 20
 """Records taken from one source before the others have a turn: one fetch may hold thousands of
-one partition, and the event loop must answer heartbeats and replies meanwhile."""
+one partition."""
+
+_ROUND_SECONDS: Final = 0.01
+"""Time for handlers in one round of the event loop, all sources together. A transaction needs some
+twenty rounds: were each as long as a backlog allows, it would time out and end the process, and
+the next one would meet a longer backlog."""
+
+_ROUND_TASKS: Final = 20
+"""Tasks started in one round: each does its first part in the next one."""
 
 
 class Dispatcher(Generic[S]):
@@ -51,6 +60,11 @@ class Dispatcher(Generic[S]):
             deque(),
         )
         """Keys waiting for a slot: those whose first record is of a priority source, the others."""
+        self._due: deque[Source[S]] = deque()
+        """Sources with a backlog and room, in the order of their turns."""
+        self._pumping = False
+        self._until = 0.0
+        self._started = 0
         self._open = False
         self._low = asyncio.Event()
         """Set when a source may be fetched again."""
@@ -64,6 +78,7 @@ class Dispatcher(Generic[S]):
             source.tp: source for lane in lanes.values() for source in lane.sources.values()
         }
         self._handling.closing = asyncio.Event()
+        self._due.clear()
         self._open = True
 
     @property
@@ -111,13 +126,31 @@ class Dispatcher(Generic[S]):
             return
         if source.backlog and not source.held and self._has_room(source):
             source.scheduled = True
-            asyncio.get_running_loop().call_soon(self._pump, source)
+            self._due.append(source)
+            if not self._pumping:
+                self._pumping = True
+                asyncio.get_running_loop().call_soon(self._round)
 
     def _has_room(self, source: Source[S]) -> bool:
         return (
             source.queued < self._settings.max_queued_per_partition
             and len(source.order) < self._settings.max_ahead_per_partition
         )
+
+    def _round(self) -> None:
+        """Let sources have their turns until the round's time or tasks are used up."""
+        self._until = perf_counter() + _ROUND_SECONDS
+        self._started = 0
+        while self._due:
+            self._pump(self._due.popleft())
+            if self._is_over():
+                break
+        self._pumping = bool(self._due)
+        if self._pumping:
+            asyncio.get_running_loop().call_soon(self._round)
+
+    def _is_over(self) -> bool:
+        return self._started >= _ROUND_TASKS or perf_counter() >= self._until
 
     def _pump(self, source: Source[S]) -> None:
         """Take a chunk of a source's backlog, then let the others have their turn."""
@@ -131,6 +164,8 @@ class Dispatcher(Generic[S]):
                 if not backlog or source.held or not self._has_room(source):
                     break
                 self._submit(lane, source, backlog.popleft())
+                if self._is_over():
+                    break
         except Exception as error:  # noqa: BLE001 - our own fault: nothing may be lost by it
             self._role.fail(error)
             return
@@ -206,6 +241,7 @@ class Dispatcher(Generic[S]):
         pending: Awaitable[Handled[S]] | Exception,
     ) -> None:
         self._running += 1
+        self._started += 1
         self._role.observer.running(self._running)
         task = asyncio.create_task(self._run(lane, key, entry=entry, pending=pending))
         self._tasks.add(task)

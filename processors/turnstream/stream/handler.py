@@ -8,8 +8,9 @@ The stream knows nothing of what the records mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from turnstream.core.evolution import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence

@@ -1,0 +1,82 @@
+"""Every measurement on one broker, and one summary: `python -m benchmarks [--quick]`."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import latency, profile_turn, slow_model, throughput
+from benchmarks.broker import kafka
+from benchmarks.report import Table, console, finish
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the turns, one round")
+    options = parser.parse_args()
+    quick = options.quick
+    with kafka() as bootstrap:
+        steps: dict[str, Callable[[], tuple[dict[str, Any], Table]]] = {
+            "profile of one turn": lambda: _of(profile_turn, count=2_000 if quick else 10_000),
+            "throughput": lambda: _of(
+                throughput,
+                bootstrap,
+                count=4_000 if quick else 40_000,
+                rounds=1 if quick else 3,
+                peers=list(throughput.PEERS),
+            ),
+            "a slow model": lambda: _of(
+                slow_model,
+                bootstrap,
+                count=4_000 if quick else 20_000,
+                rounds=1 if quick else 2,
+                sequential=40 if quick else 100,
+            ),
+            "latency": lambda: _of(latency, bootstrap, rates=[500], seconds=5 if quick else 20),
+        }
+        found: dict[str, Any] = {"quick": quick}
+        tables: list[Table] = []
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        )  # fmt: skip
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("", total=len(steps))
+            for name, step in steps.items():
+                progress.update(task, description=name)
+                figures, shown = step()
+                found[name] = figures
+                tables.append(shown)
+                progress.advance(task)
+    finish("all", found, *tables, summary(found))
+
+
+def _of(module: Any, *arguments: Any, **more: Any) -> tuple[dict[str, Any], Table]:
+    figures = module.run(*arguments, **more)
+    return figures, module.table(figures)
+
+
+def summary(found: dict[str, Any]) -> Table:
+    """Return the figures that the promises are about."""
+    peers = {name: throughput.best(runs) for name, runs in found["throughput"]["peers"].items()}
+    ours, stock = peers["decide"], peers["faust"]
+    ratio = ours["turns_per_second"] / stock["turns_per_second"]
+    slow = found["a slow model"]["peers"][0]
+    steady = found["latency"]["rates"][0]
+    exact = not any(run["faults"] for run in (*peers.values(), *found["a slow model"]["peers"]))
+    rows = [
+        ("throughput of decide", f"{ours['turns_per_second']:,} turns/s", ""),
+        ("to the stock Faust agent", f"{ratio:.1f}x", "at least 3x"),
+        ("with a 50 ms model", f"{slow['turns_per_second']:,} turns/s", "at least 3,000 turns/s"),
+        (
+            "latency at 500 turns/s",
+            f"p50 {steady['p50_ms']:.0f} ms, p99 {steady['p99_ms']:.0f} ms",
+            "",
+        ),
+        ("order and state of every run", "exact" if exact else "FAULTS, see above", "exact"),
+    ]
+    return Table("Summary", ("what", "measured", "wanted"), rows)
+
+
+if __name__ == "__main__":
+    main()
