@@ -105,12 +105,14 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
 
 async def _cluster(settings: Settings) -> list[Finding]:
     from turnstream.config import SecretUnavailable
-    from turnstream.stream.topics import plan
+    from turnstream.stream.topics import TopicsUnsupported, plan
 
     where = settings.kafka.bootstrap_servers
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             planned = await plan(settings)
+    except TopicsUnsupported as error:
+        return [Finding("broker", "ok", where), Finding("topics", "ok", f"not looked at: {error}")]
     except SecretUnavailable as error:
         return [Finding("broker", "problem", str(error), "provide the secret")]
     except Exception as error:  # noqa: BLE001 - anything here means the broker cannot be used

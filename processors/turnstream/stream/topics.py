@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
 from turnstream.config import Settings
 from turnstream.stream.topic_definitions import (
@@ -165,6 +165,10 @@ async def apply(
         return Plan(changes, topics=len(wanted))
 
 
+class TopicsUnsupported(TopicsRefused):
+    """The broker has no administration of topics; nothing else is wrong with it."""
+
+
 class _Cluster:
     """One connection to a cluster's administration."""
 
@@ -186,7 +190,14 @@ class _Cluster:
 
     async def compare(self, wanted: Sequence[WantedTopic]) -> tuple[Change, ...]:
         existing = await self._describe()
-        own = await self._settings([topic.name for topic in wanted if topic.name in existing])
+        known = [topic.name for topic in wanted if topic.name in existing]
+        try:
+            own = await self._settings(known)
+        except IncompatibleBrokerVersion as error:
+            raise TopicsUnsupported(
+                f"the broker at {self._where} does not tell the settings of topics: the embedded "
+                "broker of the demo is one, and makes every topic by itself"
+            ) from error
         changes: list[Change] = []
         for topic in wanted:
             if topic.name not in existing:
