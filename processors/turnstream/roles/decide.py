@@ -12,7 +12,6 @@ records are delivered, in :mod:`turnstream.stream`.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from inspect import isawaitable
 from typing import Final, cast
 
@@ -83,8 +82,8 @@ _LETTERS: Final[Mapping[str, LetterReason]] = {
     "unrecognized_symbol": "unsupported",
 }
 
-_MAX_PROPOSALS: Final = 4
-"""Proposals per input: one, and one retry after a fault. More would be a loop of ours."""
+_MAX_PASSES: Final = 3
+"""A proposal, one retry after a fault, and the pass that finds the rest. More is a loop of ours."""
 
 
 class DecideHandler:
@@ -140,7 +139,7 @@ class DecideHandler:
         """Step until the conversation rests."""
         cause = self._input(record, event)  # type: ignore[arg-type]
         outcome = step(state, cause, self._ruleset)
-        for _ in range(_MAX_PROPOSALS):
+        for _ in range(_MAX_PASSES):
             request = _asked(outcome)
             if request is None:
                 return self._handled(record, event, outcome)
@@ -154,7 +153,7 @@ class DecideHandler:
                 return self._await(record, event, outcome, cause, reply)
             self._metrics.proposed(time.perf_counter() - asked_at)
             outcome = self._stepped(outcome, cause.with_event(reply))
-        raise AssertionError(f"no decision after {_MAX_PROPOSALS} proposals")
+        raise AssertionError(f"no decision after {_MAX_PASSES} passes")
 
     def flood(
         self, record: Record, event: Event, state: Conversation | None
@@ -168,7 +167,7 @@ class DecideHandler:
         cause = self._input(record, happening)  # type: ignore[arg-type]
         outcome = step(state, cause, self._ruleset)
         if _asked(outcome) is not None:
-            flood = replace(cause, event=Undecided("too many inputs are queued"))
+            flood = cause.with_event(Undecided("too many inputs are queued"))
             outcome = step(outcome.state, flood, self._ruleset)
         return self._handled(record, event, outcome)
 
