@@ -18,9 +18,10 @@ help: ## show this list
 demo: $(VENV)/.installed-embedded ## play conversations on an in-process broker (ARGS=--keep, ARGS=--kafka)
 	$(BIN)/turnstream demo $(ARGS)
 
+# Coverage of the core is a test of all tests: with ARGS, only some of them run.
 test: $(VENV)/.installed-dev ## run every test, on a real Kafka
 	@$(BIN)/python -c 'from turnstream.demo.jars import fetch_kafka; fetch_kafka()'
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(or $(ARGS),--cov)
 
 test-fast: $(VENV)/.installed-dev ## run the tests that need no Kafka
 	$(BIN)/pytest -m "not kafka" $(ARGS)

@@ -13,7 +13,7 @@ from turnstream.config import Settings
 from turnstream.core.conversation import Conversation
 from turnstream.roles.decide import ConversationFormat, DecideHandler, build
 from turnstream.roles.deployment import Deployment
-from turnstream.stream import Handled
+from turnstream.stream import Handled, concluded
 
 CATALOG = Path(demo.__file__).with_name("catalog.yaml")
 PARTITIONS = 4
@@ -74,7 +74,7 @@ class Work:
     def decide(self, record: Received, state: Conversation | None) -> Any:
         """Return what a record leads to, or an awaitable of it where the decider is slow."""
         _, event = self.handler.admit(record)
-        return self.handler.handle(record, event, state, None)  # type: ignore[arg-type]
+        return concluded(self.handler.handle(record, event, state, None))  # type: ignore[arg-type]
 
     @staticmethod
     def state(handled: Handled[Conversation]) -> Conversation:

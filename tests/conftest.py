@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,10 +23,25 @@ settings.register_profile(
 )
 settings.load_profile("turnstream")
 
+# A shell starts what it puts into the background with SIGINT ignored, and every process that the
+# tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MEASURED = tuple(
+    Path(__file__).parent / folder for folder in ("unit/core", "unit/roles", "properties", "replay")
+)
+"""Tests whose coverage of the core counts: in all others measuring costs time and shows nothing."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what uses a broker, so that `-m "not kafka"` never starts one by accident."""
+    """Marks what uses a broker, so that `-m "not kafka"` never starts one by accident.
+
+    And what is not measured for coverage.
+    """
     for item in items:
+        if not any(item.path.is_relative_to(folder) for folder in MEASURED):
+            item.add_marker(pytest.mark.no_cover)
         names = getattr(item, "fixturenames", ())
         if "kafka_bootstrap" in names:
             item.add_marker(pytest.mark.kafka)

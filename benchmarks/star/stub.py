@@ -45,10 +45,12 @@ def _reply(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for index, (name, schema) in enumerate(outputs.items()):
         roll = dice[index % len(dice)] * 256 + dice[(index + 1) % len(dice)]
-        if name in arguments:
+        allowed = schema.get("enum")
+        # A place that no service knows is asked for all the same: it replies with one that it has.
+        if name in arguments and (allowed is None or arguments[name] in allowed):
             result[name] = arguments[name]
-        elif "enum" in schema:
-            result[name] = schema["enum"][roll % len(schema["enum"])]
+        elif allowed is not None:
+            result[name] = allowed[roll % len(allowed)]
         elif schema["type"] == "integer":
             low, high = _NUMBERS.get(name, (1, 20))
             result[name] = low + roll % (high - low + 1)

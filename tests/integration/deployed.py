@@ -66,11 +66,18 @@ class RoleProcess:
 
     async def exposition(self) -> str:
         """Its `/metrics`."""
+        return (await self._page("/metrics")).text
+
+    async def health(self) -> dict[str, Any]:
+        """Its `/healthz`."""
+        body: dict[str, Any] = (await self._page("/healthz")).json()
+        return body
+
+    async def _page(self, path: str) -> httpx.Response:
         urls = [line["url"] for line in self.lines() if line.get("event") == "metrics"]
         assert urls, self.text()
         async with httpx.AsyncClient() as client:
-            response = await client.get(urls[-1])
-        return response.text
+            return await client.get(urls[-1].removesuffix("/metrics") + path)
 
     async def sample(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples with these labels, 0 without any."""

@@ -66,7 +66,14 @@ def running_demo(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.P
     output = tmp_path / "output.txt"
     with output.open("wb") as file:
         process = subprocess.Popen(
-            turnstream("demo", "--plain", *arguments),
+            # Ctrl-C is ignored, as shells do for what a script starts in the background.
+            [
+                "sh",
+                "-c",
+                'trap "" INT; exec "$@"',
+                "sh",
+                *turnstream("demo", "--plain", *arguments),
+            ],
             stdout=file,
             stderr=subprocess.STDOUT,
             # A run that fails keeps its files; here they go where pytest removes them.
@@ -152,13 +159,16 @@ def test_plays_on_a_real_kafka(kafka_bootstrap: str) -> None:
 
 
 @pytest.mark.embedded
-def test_interrupt_stops_everything(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of the play stops every process and removes the files."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGINT or SIGTERM in the middle of a play in the background stops every process and
+    removes the files.
+    """
     with running_demo(tmp_path) as (process, output):
         wait_until(lambda: "decide" in output.read_text().partition("== 2/")[2], what="a play")
         folder = folder_of(output.read_text())
         assert 5 == len(processes_of(folder))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
 
         assert 130 == process.wait(PLAY_SECONDS)
     assert {} == processes_of(folder)

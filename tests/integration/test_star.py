@@ -101,6 +101,29 @@ async def test_services_give_what_the_catalog_promises(from_the_root: None) -> N
         assert (None, first.result) == (first.error_code, second.result), name
 
 
+async def test_services_know_no_more_than_their_lists(from_the_root: None) -> None:
+    """What a customer names freely may be on no list of the result's: it is within its schema."""
+    catalog = load_catalog(CATALOG).catalog
+    free = {
+        name: {
+            argument: "Nowhere-on-Sea"
+            for argument, schema in tool.input_schema["properties"].items()  # type: ignore[union-attr]
+            if schema == {"type": "string"}
+        }
+        for name, tool in catalog.tools.items()
+    }
+
+    assert {"DepartureCity": "Nowhere-on-Sea"} == free["plane_search"]
+    for name, arguments in free.items():
+        tool = catalog.tools[name]
+        assert isinstance(tool.binding, FunctionBinding)
+        bound = FunctionTool(name, tool=tool, binding=tool.binding)
+        reply = await bound.call(ToolCall(name, arguments, "key", None, "conversation"))
+        await bound.close()
+
+        assert None is reply.error_code, (name, reply.error_message)
+
+
 def test_converter_maps_what_the_human_did_next(tmp_path: Path) -> None:
     """Each user turn becomes a turn and a live action; the human's first action after it counts."""
     write_data(tmp_path)

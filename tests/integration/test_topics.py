@@ -172,7 +172,7 @@ async def test_the_schemas_topic_is_read_with_care(settings: Settings) -> None:
 
 
 def test_the_commands(kafka_bootstrap: str, topic_prefix: str, tmp_path: Path) -> None:
-    """Plan changes nothing, apply does, and another partition count ends with 1."""
+    """Plan changes nothing and ends with 2 while there is something to do, apply does it."""
     config = tmp_path / "turnstream.yaml"
     config.write_text(
         f"kafka: {{bootstrap_servers: '{kafka_bootstrap}'}}\ntopics: {{prefix: {topic_prefix}}}\n"
@@ -184,7 +184,7 @@ def test_the_commands(kafka_bootstrap: str, topic_prefix: str, tmp_path: Path) -
 
     status, output = run("plan", "--partitions", "2", "-o", "json")
     planned = orjson.loads(output)
-    assert (0, {False}) == (status, {change["applied"] for change in planned["changes"]})
+    assert (2, {False}) == (status, {change["applied"] for change in planned["changes"]})
     assert planned == orjson.loads(run("plan", "--partitions", "2", "-o", "json")[1])
 
     status, output = run("apply", "--partitions", "2", "-o", "json")
@@ -198,10 +198,12 @@ def test_the_commands(kafka_bootstrap: str, topic_prefix: str, tmp_path: Path) -
 
 
 def test_a_command_without_a_cluster(tmp_path: Path) -> None:
-    """A command that reaches no cluster ends with 2 and says where it looked."""
+    """A command that reaches no cluster says where it looked; a plan that failed ends with 1."""
     config = tmp_path / "turnstream.yaml"
     config.write_text("kafka: {bootstrap_servers: '127.0.0.1:1'}\n")
 
-    result = CliRunner().invoke(app, ["plan", "--config", str(config)])
+    plan_ = CliRunner().invoke(app, ["plan", "--config", str(config)])
+    apply_ = CliRunner().invoke(app, ["apply", "--config", str(config)])
 
-    assert (2, True) == (result.exit_code, "no Kafka at 127.0.0.1:1" in result.output)
+    assert (1, True) == (plan_.exit_code, "no Kafka at 127.0.0.1:1" in plan_.output)
+    assert (2, True) == (apply_.exit_code, "no Kafka at 127.0.0.1:1" in apply_.output)

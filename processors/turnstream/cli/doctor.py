@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from turnstream import __version__
+from turnstream.cli.findings import Finding, fail, failing, ok
 from turnstream.cli.run import default_config
 
 if TYPE_CHECKING:
-    from turnstream.config import Settings
     from turnstream.roles.deployment import Deployment
 
-_TIMEOUT_SECONDS = 10
-"""How long the broker may take to answer: a doctor that hangs helps nobody."""
+_PACKAGES: Final = ("faust-streaming", "aiokafka", "fastavro", "pydantic", "httpx")
+"""Whose versions matter when something on the wire goes wrong."""
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    check: str
-    status: Literal["ok", "problem"]
-    detail: str
-    remedy: str = ""
+_COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(
@@ -36,7 +30,10 @@ def doctor(
     ] = None,
     output: Annotated[Literal["table", "json"], typer.Option("-o", "--output")] = "table",
 ) -> None:
-    """Check configuration, catalog, deciders, broker and topics; say what to do."""
+    """Check configuration, models, tools, secrets, broker, topics, groups; say what to do.
+
+    Every line says ok, warn or fail. Ends with 0 when nothing failed, else with 1.
+    """
     import orjson
     from rich.console import Console
     from rich.markup import escape
@@ -44,40 +41,57 @@ def doctor(
 
     findings = list(examine(config or default_config()))
     if output == "json":
-        typer.echo(orjson.dumps([_as_json(one) for one in findings]).decode())
+        typer.echo(orjson.dumps(findings).decode())
     else:
-        table = Table("check", "status", "found", "what to do", show_lines=True)
+        table = Table("check", "status", show_lines=True)
+        for column in ("found", "what to do"):
+            table.add_column(column, overflow="fold")  # a path cut short helps nobody
         for one in findings:
-            colour = "green" if one.status == "ok" else "red"
-            status = f"[{colour}]{one.status}[/]"
+            status = f"[{_COLOURS[one.status]}]{one.status}[/]"
             table.add_row(one.check, status, escape(one.detail), escape(one.remedy))
         Console().print(table)
-    if any(one.status == "problem" for one in findings):
+    if failing(findings):
         raise typer.Exit(1)
 
 
 def examine(config: Path | None) -> Iterator[Finding]:
     """Look at everything in the order of need; what depends on a fault is left out."""
     from turnstream.catalog import CatalogError
+    from turnstream.cli.examine_cluster import examine_cluster
+    from turnstream.cli.examine_tools import examine_secrets, examine_tools
     from turnstream.config import ConfigurationError, load_settings
     from turnstream.roles.deployment import Deployment
 
+    yield _versions()
     try:
         settings = load_settings(config)
     except ConfigurationError as error:
-        yield Finding("configuration", "problem", str(error), "mend the lines named")
+        yield fail("configuration", str(error), "mend the lines named")
         return
-    yield Finding("configuration", "ok", str(config or "defaults and environment"))
+    yield ok("configuration", str(config or "defaults and environment"))
     deployment = Deployment(settings, settings.catalog)
+    catalog = None
     try:
         loaded = deployment.loaded
     except CatalogError as error:
-        yield Finding("catalog", "problem", str(error), "mend the lines named")
+        yield fail("catalog", str(error), "mend the lines named")
     else:
-        tools = len(loaded.catalog.tools)
-        yield Finding("catalog", "ok", f"{tools} tools, version {loaded.decision_version}")
+        catalog = loaded.catalog
+        yield ok("catalog", f"{len(catalog.tools)} tools, version {loaded.decision_version}")
         yield from _models(deployment)
-    yield from asyncio.run(_cluster(settings))
+        yield from examine_tools(deployment.ruleset, settings)
+    yield from examine_secrets(settings, catalog)
+    yield from asyncio.run(examine_cluster(settings))
+
+
+def _versions() -> Finding:
+    found = [f"turnstream {__version__}", f"Python {platform.python_version()}"]
+    for package in _PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} of unknown version")
+    return ok("versions", ", ".join(found))
 
 
 def _models(deployment: Deployment) -> Iterator[Finding]:
@@ -96,51 +110,8 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
             where = f"classifiers.{settings.classify.classifier}"
             made_by(classifier, deployment.catalog, where=where, method="classify")
     except CatalogError as error:
-        yield Finding("models", "problem", str(error), "mend the shadow's catalog")
+        yield fail("models", str(error), "mend the shadow's catalog")
     except DeploymentError as error:
-        yield Finding("models", "problem", str(error), "mend the section named or its factory")
+        yield fail("models", str(error), "mend the section named or its factory")
     else:
-        yield Finding("models", "ok", ", ".join(sorted(names)))
-
-
-async def _cluster(settings: Settings) -> list[Finding]:
-    from turnstream.config import SecretUnavailable
-    from turnstream.stream.topics import TopicsUnsupported, plan
-
-    where = settings.kafka.bootstrap_servers
-    try:
-        async with asyncio.timeout(_TIMEOUT_SECONDS):
-            planned = await plan(settings)
-    except TopicsUnsupported as error:
-        return [Finding("broker", "ok", where), Finding("topics", "ok", f"not looked at: {error}")]
-    except SecretUnavailable as error:
-        return [Finding("broker", "problem", str(error), "provide the secret")]
-    except Exception as error:  # noqa: BLE001 - anything here means the broker cannot be used
-        detail = f"{where}: {type(error).__name__}: {error}"
-        remedy = "check kafka.bootstrap_servers and that the broker runs"
-        return [Finding("broker", "problem", detail, remedy)]
-    findings = [Finding("broker", "ok", where)]
-    if not planned.changes:
-        findings.append(Finding("topics", "ok", "all there, equal partition counts"))
-        return findings
-    remedies = {
-        True: "turnstream topics apply",
-        False: (
-            "nothing changes this on a topic in use: set `partitions` or `replication_factor` as "
-            "the topics are, or move to new topics by another `topics.prefix`"
-        ),
-    }
-    for applicable, remedy in remedies.items():
-        found = [str(change) for change in planned.changes if change.applicable is applicable]
-        if found:
-            findings.append(Finding("topics", "problem", "\n".join(found), remedy))
-    return findings
-
-
-def _as_json(one: Finding) -> dict[str, str]:
-    return {
-        "check": one.check,
-        "status": one.status,
-        "detail": one.detail,
-        "remedy": one.remedy,
-    }
+        yield ok("models", ", ".join(sorted(names)))

@@ -8,6 +8,7 @@ import typer
 
 from turnstream import __version__
 from turnstream.cli import catalog, chat, demo, doctor, run, schemas, topics, turns
+from turnstream.cli.log_repeats import Repeats
 
 app = typer.Typer(
     name="turnstream",
@@ -16,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(topics.app, name="topics", help="Create and check the topics.")
-app.add_typer(schemas.app, name="schemas", help="Check the event schemas.")
+app.add_typer(schemas.app, name="schemas", help="Check and register the event schemas.")
 app.add_typer(catalog.app, name="catalog", help="Check and show the catalog.")
 app.add_typer(turns.app, name="turns", help="Send turns from a file.")
 app.command("run")(run.run)
@@ -62,6 +63,7 @@ def configure_logging() -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

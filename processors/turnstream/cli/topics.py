@@ -3,7 +3,7 @@
 import asyncio
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,11 @@ app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
 
 _FOUND = 1
 _COULD_NOT_RUN = 2
+
+_NOTHING_TO_DO = 0
+_PLAN_FAILED = 1
+_CHANGES_NEEDED = 2
+"""What a pipeline asks of a plan; other commands use 2 for what could not run."""
 
 _CONFIG = Path("turnstream.yaml")
 _COLOURS = {
@@ -57,10 +62,15 @@ def plan_command(
 ) -> None:
     """Show what apply would do; change nothing.
 
-    Ends with 0, or with 1 when a topic has another partition count, which apply cannot mend, or
-    with 2 when the cluster cannot be asked.
+    Ends with 0 when there is nothing to do, with 2 when apply would change something, and with 1 on
+    an error: the cluster cannot be asked, or a topic has another partition count, which apply
+    cannot mend. Another replica count is shown and does not count: roles work with it.
     """
-    _run(config, partitions, replication, output, change=False)
+    found = _run(config, partitions, replication, output, change=False)
+    if found.blocked:
+        raise typer.Exit(_PLAN_FAILED)
+    needed = any(change.applicable for change in found.changes)
+    raise typer.Exit(_CHANGES_NEEDED if needed else _NOTHING_TO_DO)
 
 
 @app.command("apply")
@@ -75,7 +85,8 @@ def apply_command(
     Ends with 0, or with 1 when a topic has another partition count, or with 2 when the cluster
     refuses.
     """
-    _run(config, partitions, replication, output, change=True)
+    if _run(config, partitions, replication, output, change=True).blocked:
+        raise typer.Exit(_FOUND)
 
 
 def _run(
@@ -85,7 +96,7 @@ def _run(
     output: Output,
     *,
     change: bool,
-) -> None:
+) -> "Plan":
     from turnstream.config import ConfigurationError, SecretUnavailable, load_settings
     from turnstream.resources import MissingContracts
     from turnstream.stream.topics import TopicsRefused, apply, plan
@@ -102,13 +113,13 @@ def _run(
         TopicsRefused,
         OSError,
     ) as error:
-        _stop(error)
+        typer.echo(f"turnstream topics: {error}", err=True)
+        raise typer.Exit(_COULD_NOT_RUN if change else _PLAN_FAILED) from error
     if output is Output.JSON:
         _write_json(found, applied=change)
     else:
         _write_text(found, applied=change)
-    if found.blocked:
-        raise typer.Exit(_FOUND)
+    return found
 
 
 def _write_json(found: "Plan", *, applied: bool) -> None:
@@ -148,8 +159,3 @@ def _write_text(found: "Plan", *, applied: bool) -> None:
             "A partition count is never changed, since keys would move. Set `partitions` to what "
             "the topics have, or start anew under another `topics.prefix`."
         )
-
-
-def _stop(error: Exception) -> NoReturn:
-    typer.echo(f"turnstream topics: {error}", err=True)
-    raise typer.Exit(_COULD_NOT_RUN) from error

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, assert_never
+from typing import Final, TypedDict, assert_never
 
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
@@ -99,6 +99,14 @@ def following(conversation: Conversation, cause: Input) -> int:
     return conversation.sequence + 1 if conversation.sequence else max(cause.timestamp, 1)
 
 
+class _Traces(TypedDict):
+    activation: Activation | None
+    sequence: int
+    ending: None
+    unanswered: tuple[str, ...]
+    updated_at: int
+
+
 class _Draft:
     """One action in the making: what all five kinds share."""
 
@@ -138,7 +146,8 @@ class _Draft:
             deadline_at=deadline,
         )
         state = evolved(
-            self._traced(self.conversation.activation),
+            self.conversation,
+            **self._traces(self.conversation.activation),
             outstanding=(*self.conversation.outstanding, ordered),
             timers=(
                 *self.conversation.timers,
@@ -175,7 +184,8 @@ class _Draft:
             called = {**activation.called, verdict.fingerprint: activation.progress}
             activation = evolved(activation, called=called)
         state = evolved(
-            self._traced(activation),
+            self.conversation,
+            **self._traces(activation),
             outstanding=(*self.conversation.outstanding, ordered),
             timers=(
                 *self.conversation.timers,
@@ -225,7 +235,12 @@ class _Draft:
                 *timers,
                 TimerEntry(expiry_timer(self.id), "question_expiry", expires_at),
             )
-        state = evolved(self._traced(activation), open_question=question, timers=timers)
+        state = evolved(
+            self.conversation,
+            **self._traces(activation),
+            open_question=question,
+            timers=timers,
+        )
         state = self._said(offer.text, state)
         message = self._message(
             "question", offer.text, offer.locale, offer.suggestions, question_id=self.id
@@ -238,7 +253,7 @@ class _Draft:
             catalog.rules[verdict.rule].text, self.locale, catalog.default_locale
         )
         payload = RefusalPayload(rule=verdict.rule, detail=verdict.detail, text=text, locale=locale)
-        state = self._said(text, self._traced(None))
+        state = self._said(text, evolved(self.conversation, **self._traces(None)))
         message = self._message("refusal", text, locale)
         return Enacted(state, (self._action(verdict, refusal=payload), message))
 
@@ -257,7 +272,7 @@ class _Draft:
             text=text,
             locale=locale,
         )
-        state = evolved(self._traced(None), holder="person")
+        state = evolved(self.conversation, **self._traces(None), holder="person")
         action = self._action(verdict, handoff=payload)
         # An unknown channel has no way out to the customer; the event alone tells the people.
         if silent or self.conversation.channel_id not in catalog.channels:
@@ -341,17 +356,17 @@ class _Draft:
             )
         )
 
-    def _traced(self, activation: Activation | None) -> Conversation:
-        """The state with what every decision leaves behind."""
+    def _traces(self, activation: Activation | None) -> _Traces:
+        """What every decision leaves behind in the state."""
         if activation is not None:
             activation = evolved(activation, steps=activation.steps + 1, proposals=0)
-        return evolved(
-            self.conversation,
-            activation=activation,
-            sequence=self.sequence,
-            ending=None,
-            updated_at=self.cause.now,
-        )
+        return {
+            "activation": activation,
+            "sequence": self.sequence,
+            "ending": None,
+            "unanswered": (),
+            "updated_at": self.cause.now,
+        }
 
     def _said(self, text: str, state: Conversation) -> Conversation:
         limits = self.ruleset.limits

@@ -86,7 +86,7 @@ def enacted(
     rested = move(done.state, action)
     if action == "handoff":
         return Step(left_to_person(rested), done.effects)
-    return Step(evolved(rested, unanswered=()), done.effects)
+    return Step(rested, done.effects)
 
 
 def left_to_person(state: Conversation) -> Conversation:

@@ -104,6 +104,8 @@ class Extractor:
 
     def _add_choices(self, text: str, found: dict[str, tuple[str, ...]]) -> None:
         words = _WORD.findall(folded(text))
+        if self._choices.keys().isdisjoint(words):
+            return
         taken: dict[str, int] = {}
         for start, word in enumerate(words):
             for wording, name, value in self._choices.get(word, ()):

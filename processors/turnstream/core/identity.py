@@ -12,6 +12,12 @@ _NAMESPACE: Final = uuid.UUID("6f1d8e52-5a0b-5f0c-9d53-0a5c2c0b7e11")
 """Namespace of every id of ours. Changing it would change the idempotency keys of running calls."""
 
 
+_NAMESPACE_BYTES: Final = _NAMESPACE.bytes
+
+_VARIANT: Final = {digit: f"{int(digit, 16) & 0x3 | 0x8:x}" for digit in "0123456789abcdef"}
+"""Digit of the hash to the one with the variant bits of RFC 9562, section 4.1, in its place."""
+
+
 def action_id(conversation_id: str, source: Source, index: int) -> str:
     """The idempotency key of the `index`-th action that an input caused.
 
@@ -48,8 +54,6 @@ def shadow_id(conversation_id: str, source: Source, kind: str) -> str:
 
 def _uuid5(name: str) -> str:
     """The text of ``uuid.uuid5(_NAMESPACE, name)``, without the object in between."""
-    digest = bytearray(hashlib.sha1(_NAMESPACE.bytes + name.encode()).digest()[:16])  # noqa: S324
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = hashlib.sha1(_NAMESPACE_BYTES + name.encode()).hexdigest()  # noqa: S324
+    variant = _VARIANT[text[16]]
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"

@@ -69,6 +69,8 @@ def repetition(conversation: Conversation, turn: ConversationTurn) -> bool | Non
 
     None for a new turn.
     """
+    if not conversation.turn_ids:
+        return None
     known = conversation.turn_ids.get(text_hash(turn.turn_id))
     return None if known is None else known == turn_hash(turn)
 
@@ -165,12 +167,13 @@ def learn(
     ):
         overflow, session = True, None
     state = _with_corrections(conversation, values, changed)
-    state = _with_session(state, session, ruleset)
+    state = _of_another_customer(state, session, ruleset)
     activation = state.activation
     if changed and activation is not None:
         activation = evolved(activation, progress=activation.progress + 1)
     state = evolved(
         state,
+        session=session,
         values=values,
         unanswered=latest(
             (*state.unanswered, shortened(turn.text, ruleset.limits.message_characters))
@@ -178,7 +181,9 @@ def learn(
         passages=_bounded(turn.passages, ruleset.limits) if turn.passages else (),
         activation=activation,
     )
-    corrects = any(_differs(one.fields, values, changed) for one in conversation.outstanding)
+    corrects = bool(conversation.outstanding) and any(
+        _differs(one.fields, values, changed) for one in conversation.outstanding
+    )
     return Heard(state, overflow, () if overflow else replied, corrects)
 
 
@@ -253,19 +258,18 @@ def _with_corrections(
     )
 
 
-def _with_session(
+def _of_another_customer(
     conversation: Conversation, session: SessionClaims | None, ruleset: Ruleset
 ) -> Conversation:
-    """Take over the turn's claims. What belongs to one customer is not shown to another."""
+    """Withdraw what belongs to one customer when another one is authenticated."""
     before = conversation.session
     known = before.subject_id if before is not None else None
     if known is None or (session is not None and session.subject_id == known):
-        return evolved(conversation, session=session)
+        return conversation
     tools = ruleset.catalog.tools
     public = {name for name, tool in tools.items() if tool.data_scope == "public"}
     return evolved(
         conversation,
-        session=session,
         outstanding=tuple(
             one if one.kind == "answer" or one.name in public else _superseded(one)
             for one in conversation.outstanding

@@ -10,12 +10,12 @@ tool's result, grants any.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, assert_never
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from turnstream.core.arguments import Filled, fill, find
 from turnstream.core.bounds import CALL_BYTES, QUESTION_BYTES, cleaned, exceeds
@@ -39,7 +39,6 @@ from turnstream.core.questions import Offer, offer_of
 from turnstream.core.ruleset import ArgumentPlan, Ruleset
 
 _ACTIONS: Final = frozenset(ACTIONS)
-_ORDERED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _REASONS: Final = frozenset(REASON_CODES)
 _CAUSES: Final = frozenset(HANDOFF_CAUSES)
 
@@ -367,8 +366,16 @@ def _unless_doubtful(proposal: Proposal, verdict: Verdict, ruleset: Ruleset) -> 
 
 def call_fingerprint(tool: str, arguments: Mapping[str, JsonValue]) -> str:
     """16 hex digits of a tool and its arguments, the same for equal arguments in any order."""
-    body = _ORDERED.encode([tool, arguments])
-    return hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(to_json([tool, _ordered(arguments)]), digest_size=8).hexdigest()
+
+
+def _ordered(value: JsonValue | Mapping[str, JsonValue]) -> JsonValue:
+    """The same value, objects as sorted pairs, so that equal ones are written alike."""
+    if isinstance(value, Mapping):
+        return [[name, _ordered(value[name])] for name in sorted(value)]
+    if isinstance(value, list):
+        return [_ordered(one) for one in value]
+    return value
 
 
 def _activation(conversation: Conversation) -> Activation:

@@ -1,11 +1,18 @@
-"""The stored form of a conversation: UTF-8 JSON, its version first."""
+"""The stored form of a conversation: UTF-8 JSON, its version first.
 
+A record is read by the version that wrote it. One of a newer version is left untouched for a
+worker of that version. One that cannot be read - of an older version without a migration, or no
+conversation at all - never becomes a conversation that starts afresh: :func:`lost` is what remains
+of it, and whatever happens next in it ends in a handoff.
+"""
+
+from collections.abc import Mapping
 from typing import Final
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json
 
-from turnstream.core.conversation import RECORD, RECORD_VERSION, Conversation
+from turnstream.core.conversation import RECORD, RECORD_VERSION, Activation, Conversation
 from turnstream.core.errors import TurnstreamError
 
 _PRESENT: Final = b'{"record_version":%d,' % RECORD_VERSION
@@ -22,7 +29,23 @@ class RecordTooNew(TurnstreamError):
 
 
 class RecordUnreadable(TurnstreamError):
-    """The record is no conversation of a known version: restore the changelog from a copy."""
+    """The record is no conversation of this version: it can only be handed off, see :func:`lost`.
+
+    To keep it, run the version that wrote it, or restore the changelog from a copy.
+    """
+
+    def __init__(self, why: str, content: JsonValue = None) -> None:
+        """Keep what can be made out of the record.
+
+        Args:
+            why: what is wrong with it; never one of its values.
+            content: its JSON, where it is any.
+        """
+        super().__init__(why)
+        self.version = version_in(content)
+        """The record's version; None where it names none."""
+        self.watermarks = watermarks_in(content)
+        """Source topic to the highest offset handled, as far as the record tells."""
 
 
 def dump(conversation: Conversation) -> bytes:
@@ -46,18 +69,58 @@ def load(value: bytes) -> Conversation:
         places = ", ".join(
             sorted({".".join(str(part) for part in one["loc"][:2]) for one in error.errors()})
         )
-        raise RecordUnreadable(f"not a conversation: {places}") from None
+        raise RecordUnreadable(f"not a conversation: {places}", content_of(value)) from None
+
+
+def lost(watermarks: Mapping[str, int], turn_id: str = "") -> Conversation:
+    """What is left of a conversation whose record cannot be read.
+
+    A call, an answer or a question may be under way that nobody can see any more. So it counts as
+    work under way: an input that is given up on it hands it off, whatever the input is.
+
+    Args:
+        watermarks: source topic to the highest offset handled, as far as the record told.
+        turn_id: the turn that comes next, where it is one.
+    """
+    return Conversation(watermarks=watermarks, activation=Activation(turn_id, 0, 0))
+
+
+def content_of(value: bytes) -> JsonValue:
+    """The JSON of a record that may be anything; None where it is no JSON."""
+    try:
+        content: JsonValue = from_json(value)
+    except ValueError:
+        return None
+    return content
+
+
+def version_in(content: JsonValue) -> int | None:
+    """The version that a record of unknown form names, if it names one."""
+    version = content.get("record_version") if isinstance(content, dict) else None
+    return version if type(version) is int else None
+
+
+def watermarks_in(content: JsonValue) -> dict[str, int]:
+    """The watermarks that a record of unknown form holds, or as much as looks like them.
+
+    They keep a record that was handled already from being handled again as if it came next.
+    """
+    found = content.get("watermarks") if isinstance(content, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {topic: offset for topic, offset in found.items() if type(offset) is int and offset >= 0}
 
 
 def _check_version(value: bytes) -> None:
-    try:
-        found = from_json(value)
-    except ValueError:
-        raise RecordUnreadable("not JSON") from None
-    version = found.get("record_version") if isinstance(found, dict) else None
-    if type(version) is not int:
-        raise RecordUnreadable("no record_version")
+    content = content_of(value)
+    if content is None:
+        raise RecordUnreadable("not JSON")
+    version = version_in(content)
+    if version is None:
+        raise RecordUnreadable("no record_version", content)
     if version > RECORD_VERSION:
         raise RecordTooNew(version)
     if version < RECORD_VERSION:
-        raise RecordUnreadable(f"record version {version} has no migration to {RECORD_VERSION}")
+        raise RecordUnreadable(
+            f"record version {version} has no migration to {RECORD_VERSION}", content
+        )

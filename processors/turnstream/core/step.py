@@ -58,11 +58,6 @@ def step(conversation: Conversation | None, cause: Input, ruleset: Ruleset) -> S
     return _certain_to_end(taken, cause, ruleset)
 
 
-def seen(conversation: Conversation | None, topic: str, offset: int) -> bool:
-    """Whether this record has been handled already: its watermark has reached it."""
-    return conversation is not None and offset <= conversation.watermarks.get(topic, -1)
-
-
 def _taken(state: Conversation, cause: Input, ruleset: Ruleset) -> Step:
     match cause.event:
         case ConversationTurn() as turn:

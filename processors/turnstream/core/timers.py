@@ -40,7 +40,7 @@ def timer_fired(state: Conversation, cause: Input, timer: Timer, ruleset: Rulese
 def with_close_timer(state: Conversation, due_at: int) -> Conversation:
     """Set when the conversation is looked at for its end."""
     entry = TimerEntry(f"conversation_close/{due_at}", "conversation_close", due_at)
-    others = (one for one in state.timers if one.kind != "conversation_close")
+    others = [one for one in state.timers if one.kind != "conversation_close"]
     return evolved(state, timers=(*others, entry))
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's program files: fetched once from Maven Central, then kept in the user's cache.
+"""Java programs, Apache Kafka above all: fetched once with Maven, then kept in the user's cache.
 
 The cache folder appears in one rename, so it is either complete or absent, and a lock file makes
 parallel starts wait for the first one instead of fetching twice.
@@ -10,14 +10,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from turnstream.demo.errors import BrokerError, MissingProgramError
 
-__all__ = ["KAFKA_VERSION", "fetch_kafka", "find_java"]
+__all__ = ["KAFKA_VERSION", "fetch_kafka", "fetched", "find_java", "run_maven"]
 
 KAFKA_VERSION: Final = "4.4.0"
 
@@ -100,14 +100,44 @@ def fetch_kafka() -> Path:
         MissingProgramError: Maven is needed and not installed.
         BrokerError: Maven could not fetch the jars.
     """
+    return fetched(f"kafka-{KAFKA_VERSION}", _fetch_kafka)
+
+
+def _fetch_kafka(folder: Path) -> None:
+    (folder / "pom.xml").write_text(_POM, encoding="utf-8")
+    jars = folder / "jars"
+    copy = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+    run_maven(copy, folder=folder, what=f"Kafka {KAFKA_VERSION}")
+    if not any(jars.glob("*.jar")):
+        raise BrokerError(f"Maven fetched no jar of Kafka {KAFKA_VERSION}: run it again")
+    (folder / "pom.xml").unlink()
+    for jar in jars.iterdir():
+        jar.rename(folder / jar.name)
+    jars.rmdir()
+
+
+def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
+    """Makes sure that a program is in the cache.
+
+    Args:
+        name: Of its folder there; a version belongs into it.
+        fetch: Puts the program's files into an empty folder, or raises.
+
+    Returns:
+        The folder, with what `fetch` once put there.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnstream"
-    folder = cache / f"kafka-{KAFKA_VERSION}"
+    folder = cache / name
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{folder.name}.lock"):
+    with _locked(cache / f"{name}.lock"):
         if not folder.is_dir():
-            _fetch(folder)
+            with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache) as work:
+                files = Path(work) / "files"
+                files.mkdir()
+                fetch(files)
+                files.rename(folder)
     return folder
 
 
@@ -118,38 +148,43 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(folder: Path) -> None:
+def run_maven(goal: Sequence[str], *, folder: Path, what: str) -> None:
+    """Runs Maven for something that is fetched.
+
+    Args:
+        goal: What it shall do, with its options.
+        folder: Where it runs.
+        what: Name and version of what is fetched, for messages.
+
+    Raises:
+        MissingProgramError: It is not installed.
+        BrokerError: It failed; the message ends with what it said.
+    """
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingProgramError(
-            f"no mvn on the search path: Maven fetches Kafka {KAFKA_VERSION} once into "
-            f"{str(folder)!r}. Install it (Debian: maven), or set KAFKA_BOOTSTRAP_SERVERS to a "
-            "running cluster."
+            f"no mvn on the search path: Maven fetches {what} once into the user's cache. "
+            "Install it (Debian: maven), or set KAFKA_BOOTSTRAP_SERVERS to a running cluster."
         )
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
-        project = Path(work)
-        jars = project / "jars"
-        (project / "pom.xml").write_text(_POM, encoding="utf-8")
-        try:
-            done = subprocess.run(
-                [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={jars}"],
-                cwd=project,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-                timeout=FETCH_SECONDS,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BrokerError(
-                f"Maven did not fetch Kafka {KAFKA_VERSION} within {FETCH_SECONDS} s: check the "
-                "network and Maven's settings.xml, then run again."
-            ) from error
-        if done.returncode != 0 or not any(jars.glob("*.jar")):
-            said = "\n".join(done.stdout.splitlines()[-15:])
-            raise BrokerError(
-                f"Maven could not fetch Kafka {KAFKA_VERSION} (exit {done.returncode}): check the "
-                f"network and Maven's settings.xml, then run again. Maven said:\n{said}"
-            )
-        jars.rename(folder)
+    try:
+        done = subprocess.run(
+            [maven, "-q", "-B", *goal],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=FETCH_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BrokerError(
+            f"Maven did not fetch {what} within {FETCH_SECONDS} s: check the network and Maven's "
+            "settings.xml, then run again."
+        ) from error
+    if done.returncode != 0:
+        said = "\n".join(done.stdout.splitlines()[-15:])
+        raise BrokerError(
+            f"Maven could not fetch {what} (exit {done.returncode}): check the network and "
+            f"Maven's settings.xml, then run again. Maven said:\n{said}"
+        )

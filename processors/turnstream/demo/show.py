@@ -35,6 +35,11 @@ _REST_SECONDS: Final = 40.0
 """Labels and comparisons come a moment after the last answer; a role that is stuck must show."""
 
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_MAY_BE_IGNORED: Final = signal.SIGHUP
+"""`nohup` runs a program without its terminal, and means it. Of SIGINT it says nothing that it is
+ignored: shells do that to whatever a script starts in the background."""
+
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
 _COULD_NOT_RUN: Final = 2
@@ -126,8 +131,11 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
             task.cancel()
 
     loop = asyncio.get_running_loop()
-    # What is ignored stays so: `nohup` runs a program without its terminal.
-    handled = [one for one in _INTERRUPTS if signal.getsignal(one) is not signal.SIG_IGN]
+    handled = [
+        one
+        for one in _INTERRUPTS
+        if one is not _MAY_BE_IGNORED or signal.getsignal(one) is not signal.SIG_IGN
+    ]
     for number in handled:
         loop.add_signal_handler(number, interrupt)
     try:

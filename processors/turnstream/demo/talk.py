@@ -13,23 +13,29 @@ from rich.console import Console
 from rich.text import Text
 
 from turnstream.config import Settings
+from turnstream.core.contract import Decision
 from turnstream.core.events import (
+    ActionEvent,
     ConversationControl,
     ConversationTurn,
     OutboundMessage,
     Outcome,
     SessionClaims,
 )
+from turnstream.demo.hints import claims_hint
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
 from turnstream.roles.writing import EventWriter
 from turnstream.stream.partitioner import partitioner
 
-TOPICS: Final = ("conversation.outbound", "conversation.outcomes")
+TOPICS: Final = ("conversation.outbound", "conversation.outcomes", "conversation.actions")
 
 REPLY_SECONDS: Final = 60.0
 """Longer than a tool's retries and an answer's deadline: after it, nobody is listening."""
 
 _CHUNK_BYTES: Final = 65_536
+
+_STOPS: Final = frozenset({"handoff_notice", "refusal"})
+"""Messages whose action may say what the session lacked."""
 
 _SILENT: Final = {
     "held_by_person": "a person has this conversation; /back gives it back to the bot",
@@ -82,6 +88,8 @@ class Talk:
         self._question: OutboundMessage | None = None
         self._settled = 0
         """Events so far after which nobody waits for a reply any more."""
+        self._half: dict[str, ActionEvent | None] = {}
+        """By action id: a stop whose message has not come yet, or None where its action has not."""
 
     async def run(self, lines: AsyncIterator[str]) -> bool:
         """Talk until the lines end; true when every line had its reply.
@@ -169,7 +177,12 @@ class Talk:
                 self._print("bot", message.text, "bold green")
                 for number, suggestion in enumerate(message.suggestions, 1):
                     self._print("", f"{number}) {suggestion.label}", "green")
-                self._settled += 1
+                if message.kind in _STOPS:
+                    self._stopped(message.message_id, action=None)
+                else:
+                    self._settled += 1
+            case ActionEvent(decision=Decision(action="handoff" | "refuse")) as action:
+                self._stopped(action.action_id, action=action)
             case Outcome(outcome=kind) if kind in _SILENT:
                 # A rejected reply is followed by its question once more.
                 if kind == "rejected" and self._question is not None:
@@ -180,8 +193,21 @@ class Talk:
                 self._print("!", f"the turn was put aside: {dead.reason}", "red")
                 self._settled += 1
 
+    def _stopped(self, action_id: str, *, action: ActionEvent | None) -> None:
+        """Say why, when both the message and its action have been seen: two topics, any order."""
+        if action_id not in self._half:
+            self._half[action_id] = action
+            return
+        action = self._half.pop(action_id) or action
+        hint = claims_hint(action, self._speaker.claims) if action is not None else None
+        if hint is not None:
+            self._print("!", hint, "yellow")
+        self._settled += 1
+
     def _print(self, who: str, text: str, style: str) -> None:
-        self._console.print(Text(f"{who:>4} ", style="dim") + Text(text, style=style))
+        line = Text(f"{who:>4} ", style="dim") + Text(text, style=style)
+        # What we say may hold a command to copy.
+        self._console.print(line, soft_wrap=who == "!")
 
 
 async def lines_of(descriptor: int, *, prompt: str | None) -> AsyncIterator[str]:

@@ -18,6 +18,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from turnstream.config import Settings
 from turnstream.core.events import Event
 from turnstream.stream.contracts import EVENTS
+from turnstream.stream.handler import UnknownSchema
 from turnstream.stream.registry import codec_for
 from turnstream.stream.topics import DEAD_LETTERS
 
@@ -228,7 +229,7 @@ class Traffic:
                 # Of several topics, what was written first comes first.
                 records.sort(key=lambda record: record.timestamp)
                 for record in records:
-                    self._take(self._passed(record))
+                    self._take(await self._passed(record))
                 async with self._news:
                     self._news.notify_all()
         finally:
@@ -241,7 +242,7 @@ class Traffic:
         for listener in self._listeners:
             listener(passed)
 
-    def _passed(self, record: ConsumerRecord) -> Passed:
+    async def _passed(self, record: ConsumerRecord) -> Passed:
         topic = self._logical.get(record.topic) or self._dead[record.topic]
         event: Event | DeadLettered
         if record.topic in self._dead:
@@ -252,7 +253,12 @@ class Traffic:
                 reason=headers.get("turnstream.error.reason", b"").decode(errors="replace"),
             )
         else:
-            event = self._codec.decode_as(EVENTS[topic], record.value)
+            try:
+                event = self._codec.decode_as(EVENTS[topic], record.value)
+            except UnknownSchema as unknown:
+                # A registry's id, or a newer writer: looked up once, else nobody can read on.
+                await self._codec.resolve(unknown.fingerprint)
+                event = self._codec.decode_as(EVENTS[topic], record.value)
         return Passed(topic, record.topic, record.partition, record.offset, record.timestamp, event)
 
     def _raise_if_stopped(self) -> None:

@@ -66,6 +66,7 @@ DEAD_LETTER_REASONS: Final = (
     "expired",
     "flood",
     "state_too_large",
+    "state_unreadable",
     "handler_failed",
 )
 """The reasons that the stream gives; a test holds this list and the stream's equal."""
@@ -238,6 +239,13 @@ RECORDS_SKIPPED: Final = _metric(
     "Source records met again after a restart and skipped.",
     topic=Scope.TOPICS,
 )
+RECORDS_MENDED: Final = _metric(
+    "records_mended_total",
+    "counter",
+    "records",
+    "Source records with header names that are no UTF-8, or in place of an unreadable batch.",
+    topic=Scope.TOPICS,
+)
 HANDLER_RETRIES: Final = _metric(
     "handler_retries_total",
     "counter",
@@ -284,7 +292,7 @@ OLDEST_UNFINISHED: Final = _metric(
     "oldest_unfinished_timestamp_seconds",
     "gauge",
     "timestamp_seconds",
-    "Time of the oldest source record taken and not finished.",
+    "Time of the oldest source record fetched and not finished.",
     topic=Scope.TOPICS,
     partition=Scope.PARTITIONS,
 )
@@ -301,6 +309,13 @@ PARKED: Final = _metric(
     "gauge",
     "conversations",
     "Conversations whose state only a newer version can read.",
+    partition=Scope.PARTITIONS,
+)
+UNREADABLE: Final = _metric(
+    "unreadable_conversations",
+    "gauge",
+    "conversations",
+    "Conversations whose state cannot be read: the next input of each hands it off.",
     partition=Scope.PARTITIONS,
 )
 STATE_RECORDS: Final = _metric(

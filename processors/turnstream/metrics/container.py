@@ -10,15 +10,16 @@ that moment, so a partition that was revoked or lost leaves nothing behind.
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from turnstream.metrics import catalogue
 from turnstream.metrics.catalogue import DECIDER, OTHER, Metric, Scope
+from turnstream.metrics.series import counters, histograms
 
 _MILLIS: Final = 1000
 
@@ -39,18 +40,10 @@ PendingSource = Callable[[], Iterable[Pending]]
 """Tells the open questions of the partitions owned now; called from the scrape's thread."""
 
 
-class _Counting(Protocol):
-    def inc(self, amount: float = 1) -> None: ...
-
-
-class _Observing(Protocol):
-    def observe(self, amount: float) -> None: ...
-
-
 class Metrics:
     """All metrics of one process.
 
-    Label values are closed here, in one place: what is not on a metric's list becomes ``other``.
+    Label values are closed: what is not on a metric's list becomes ``other``.
 
     Args:
         registry: where they are exposed.
@@ -65,26 +58,28 @@ class Metrics:
         tools: Collection[str] = (),
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        # The creation time of each counter would double the number of series for no dashboard.
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._topics = dict(topics or {})
         self.closed_lists: Mapping[Scope, frozenset[str]] = {
             Scope.TOOLS: frozenset(tools),
             Scope.TOPICS: frozenset(self._topics.values()),
         }
-        self._impossible = Counter(
-            catalogue.IMPOSSIBLE_VALUES.name, catalogue.IMPOSSIBLE_VALUES.help, registry=registry
-        )
+        # The creation time of each counter would double the number of series for no dashboard.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._counters = {
-            metric.name: _Counters(metric, registry, self.closed_lists)
+            metric.name: counters(metric, self.closed_lists, registry)
             for metric in catalogue.CATALOGUE
-            if metric.kind == "counter" and metric is not catalogue.IMPOSSIBLE_VALUES
+            if metric.kind == "counter"
         }
         self._histograms = {
-            metric.name: _Histograms(metric, registry, self.closed_lists)
+            metric.name: histograms(metric, self.closed_lists, registry)
             for metric in catalogue.CATALOGUE
             if metric.kind == "histogram"
         }
+        self._impossible = self._counters[catalogue.IMPOSSIBLE_VALUES.name][()]
+        self._turns = self._counters[catalogue.TURNS.name]
+        self._decisions = self._counters[catalogue.DECISIONS.name]
+        self._decision_age = self._histograms[catalogue.DECISION_AGE.name][()]
+        self._decider_seconds = self._histograms[catalogue.DECIDER_SECONDS.name][()]
         running, owned = catalogue.HANDLERS_RUNNING, catalogue.PARTITIONS_OWNED
         self._running = Gauge(running.name, running.help, registry=registry)
         self._owned = Gauge(owned.name, owned.help, registry=registry)
@@ -95,13 +90,13 @@ class Metrics:
 
     def turn(self, role: str) -> None:
         """A turn was read."""
-        self._count(catalogue.TURNS, role)
+        self._turns[role,].inc()
 
     def decided(self, *, action: str, reason_code: str, age_ms: int | None = None) -> None:
         """A decision was published, `age_ms` after its turn was written."""
-        self._count(catalogue.DECISIONS, action, reason_code)
+        self._decisions[action, reason_code].inc()
         if age_ms is not None:
-            self._observe(catalogue.DECISION_AGE, age_ms / _MILLIS)
+            self._decision_age.observe(self._possible(age_ms / _MILLIS))
 
     def handed_off(self, cause: str | None) -> None:
         """A conversation was handed to a person; without a cause, because the decider said so."""
@@ -109,7 +104,7 @@ class Metrics:
 
     def proposed(self, seconds: float) -> None:
         """A decider has replied."""
-        self._observe(catalogue.DECIDER_SECONDS, seconds)
+        self._decider_seconds.observe(self._possible(seconds))
 
     def decider_failed(self, failure: str) -> None:
         """No proposal could be had (``unavailable``) or it broke a rule (``blocked``)."""
@@ -163,6 +158,10 @@ class Metrics:
         """A record was put aside."""
         self._count(catalogue.DEAD_LETTERS, self._logical(topic), reason)
 
+    def mended(self, topic: str, count: int) -> None:
+        """Records had odd header names, or stand in for a batch that cannot be read."""
+        self._count(catalogue.RECORDS_MENDED, self._logical(topic), amount=count)
+
     def retried(self, topic: str) -> None:
         """A handler raised and will be called again."""
         self._count(catalogue.HANDLER_RETRIES, self._logical(topic))
@@ -193,6 +192,10 @@ class Metrics:
         """Number of conversations that wait for a newer version."""
         self._partitions.set(catalogue.PARKED, keys, partition)
 
+    def unreadable(self, partition: int, keys: int) -> None:
+        """Number of conversations whose state cannot be read and that are not yet handed off."""
+        self._partitions.set(catalogue.UNREADABLE, keys, partition)
+
     def restored(self, partition: int, records: int, keys: int, seconds: float) -> None:
         """The state of a partition was read from its changelog."""
         self._count(catalogue.RESTORED_RECORDS, amount=records)
@@ -204,7 +207,7 @@ class Metrics:
         self._partitions.set(catalogue.STATE_RECORDS, count, partition)
 
     def oldest_unfinished(self, topic: str, partition: int, timestamp: int | None) -> None:
-        """Time (ms) of the oldest record taken and not finished; None if there is none."""
+        """Time (ms) of the oldest record fetched and not finished; None if there is none."""
         if timestamp is None:
             self._partitions.unset(catalogue.OLDEST_UNFINISHED, partition, topic)
         else:
@@ -219,7 +222,7 @@ class Metrics:
         """The partition is not ours any more: its gauges end."""
         self._partitions.forget(partition)
 
-    # --- one place for closed lists and impossible values -------------------------------------
+    # --- closed lists and impossible values ---------------------------------------------------
 
     def _logical(self, physical: str) -> str:
         return self._topics.get(physical, OTHER)
@@ -231,78 +234,10 @@ class Metrics:
         return 0.0
 
     def _count(self, metric: Metric, *values: str, amount: float = 1) -> None:
-        self._counters[metric.name].child(values).inc(self._possible(amount))
+        self._counters[metric.name][values].inc(self._possible(amount))
 
     def _observe(self, metric: Metric, amount: float, *values: str) -> None:
-        self._histograms[metric.name].child(values).observe(self._possible(amount))
-
-
-class _Counters:
-    """One counter with its children by closed label values."""
-
-    def __init__(
-        self,
-        metric: Metric,
-        registry: CollectorRegistry,
-        lists: Mapping[Scope, frozenset[str]],
-    ) -> None:
-        self._close = _Closing(metric, lists)
-        self._counter = Counter(metric.name, metric.help, tuple(metric.labels), registry=registry)
-        self._children: dict[tuple[str, ...], _Counting] = {}
-
-    def child(self, values: tuple[str, ...]) -> _Counting:
-        found = self._children.get(values)
-        if found is not None:
-            return found
-        closed = self._close(values)
-        if closed not in self._children:
-            self._children[closed] = self._counter.labels(*closed) if closed else self._counter
-        return self._children[closed]
-
-
-class _Histograms:
-    """One histogram with its children by closed label values."""
-
-    def __init__(
-        self,
-        metric: Metric,
-        registry: CollectorRegistry,
-        lists: Mapping[Scope, frozenset[str]],
-    ) -> None:
-        self._close = _Closing(metric, lists)
-        self._histogram = Histogram(
-            metric.name,
-            metric.help,
-            tuple(metric.labels),
-            registry=registry,
-            buckets=metric.buckets,
-        )
-        self._children: dict[tuple[str, ...], _Observing] = {}
-
-    def child(self, values: tuple[str, ...]) -> _Observing:
-        found = self._children.get(values)
-        if found is not None:
-            return found
-        closed = self._close(values)
-        if closed not in self._children:
-            self._children[closed] = self._histogram.labels(*closed) if closed else self._histogram
-        return self._children[closed]
-
-
-class _Closing:
-    """Replaces every value outside its closed list by ``other``."""
-
-    def __init__(self, metric: Metric, lists: Mapping[Scope, frozenset[str]]) -> None:
-        self._allowed = tuple(
-            lists[allowed] if isinstance(allowed, Scope) else frozenset(allowed)
-            for allowed in metric.labels.values()
-        )
-
-    def __call__(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            value if value in allowed else OTHER
-            for value, allowed in zip(values, self._allowed, strict=True)
-        )
+        self._histograms[metric.name][values].observe(self._possible(amount))
 
 
 class _PartitionGauges(Collector):

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import Final, Self
@@ -35,6 +35,9 @@ _STOP_SECONDS: Final = 5.0
 
 Problems = Callable[[], Sequence[str]]
 """Tells what is wrong with the process, one line each; empty when all is well."""
+
+Facts = Callable[[], Mapping[str, float | None]]
+"""Tells numbers that ``/healthz`` shows beside the problems; they decide nothing."""
 
 
 class MetricsAddressUnusable(Exception):
@@ -78,6 +81,7 @@ class MetricsServer:
         host: address to listen on.
         port: port to listen on; 0 takes a free one, see :attr:`port`.
         problems: what ``/healthz`` reports with status 503; 200 when there are none.
+        facts: what ``/healthz`` shows as well.
 
     Raises:
         MetricsAddressUnusable: another process listens there already, or the host is no address
@@ -91,12 +95,13 @@ class MetricsServer:
         host: str = "127.0.0.1",
         port: int = 0,
         problems: Problems = tuple,
+        facts: Facts = dict,
     ) -> None:
         try:
             self._server = make_server(
                 host,
                 port,
-                _pages(registry, problems),
+                _pages(registry, problems, facts),
                 server_class=_Server,
                 handler_class=_QuietHandler,
             )
@@ -138,7 +143,7 @@ class MetricsServer:
         self.close()
 
 
-def _pages(registry: CollectorRegistry, problems: Problems) -> WSGIApplication:
+def _pages(registry: CollectorRegistry, problems: Problems, facts: Facts) -> WSGIApplication:
     metrics: WSGIApplication = make_wsgi_app(registry)
 
     def application(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
@@ -150,7 +155,7 @@ def _pages(registry: CollectorRegistry, problems: Problems) -> WSGIApplication:
             case "/healthz":
                 found = list(problems())
                 status = "503 Service Unavailable" if found else "200 OK"
-                body = json.dumps({"ok": not found, "problems": found})
+                body = json.dumps({"ok": not found, "problems": found, **facts()})
                 return _text(respond, status, body, kind="application/json")
             case _:
                 return _text(respond, "404 Not Found", "there are /metrics and /healthz\n")

@@ -26,7 +26,7 @@ from turnstream.core.contract import ACTIONS, Action, HandoffCause, ReasonCode, 
 from turnstream.core.definitions import Catalog
 from turnstream.core.ports import DecisionRequest, Proposal, ToolFact
 from turnstream.models.intent import Intents
-from turnstream.models.ranking import NOTHING, Intent, Ranking, by_action
+from turnstream.models.ranking import NOTHING, Intent, Ranking
 from turnstream.models.results import answers_of_results, providers
 
 VERSION: Final = "1"
@@ -150,6 +150,8 @@ class CatalogRules:
         """Whether the customer now asks in so many words for something else than is pending."""
         if ranking.taken_back:
             return ranking.doubtful and pending.writes
+        if ranking.intent in (pending, NOTHING):
+            return False
         intent, confidence = self._intents.beside(
             request.latest,
             pending,
@@ -157,8 +159,7 @@ class CatalogRules:
             valued=any(one in pending.fields for one in ranking.fields),
         )
         # With and without what speaks for the pending request; else it is a story beside a value.
-        agreed = intent == ranking.intent and intent.kind != "none"
-        return agreed and intent != pending and confidence >= _CLEARLY_OTHER
+        return intent is ranking.intent and confidence >= _CLEARLY_OTHER
 
     def _confidence_in(
         self, pending: Intent, ranking: Ranking, request: DecisionRequest, offered: frozenset[str]
@@ -362,7 +363,7 @@ class CatalogRules:
             probabilities = dict.fromkeys(ACTIONS, 0.0)
             probabilities[action] = 1.0
         else:
-            probabilities = by_action(ranking, request.tools)
+            probabilities = self._intents.by_action(ranking, request.tools)
             rival = ranking.intents[ranking.second]
             diagnostics = {
                 "intent": f"{ranking.intent.kind}:{ranking.intent.name}",

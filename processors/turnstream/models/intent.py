@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from math import exp
 from typing import Final
 
+from turnstream.core.contract import Action
 from turnstream.core.definitions import Catalog
+from turnstream.core.ports import ToolOption
 from turnstream.models.elsewhere import ELSEWHERE
 from turnstream.models.naming import CUE, Naming
 from turnstream.models.options import described_by, languages_of
@@ -91,10 +93,19 @@ class Intents:
         self.of_tool = {one.name: one for one in self.all if one.kind == "tool"}
         self.of_answer = {one.name: one for one in self.all if one.kind == "answer"}
         self._handicaps = [
-            _WRITE_HANDICAP if one.writes else _RULE_HANDICAP if one.kind == "rule" else 0.0
+            (_WRITE_HANDICAP if one.writes else _RULE_HANDICAP if one.kind == "rule" else 0.0)
+            / TEMPERATURE
             for one in self.all
         ]
         self._tools = {one.name: at for at, one in enumerate(self.all) if one.kind == "tool"}
+        self._names = frozenset(self._tools)
+        self._answers = self._places("answer")
+        self._rules = self._places("rule")
+        self._takers = {
+            field: [at for at, one in enumerate(self.all) if field in one.fields]
+            for field in {field for one in self.all for field in one.fields}
+        }
+        """Field to the tools that take its value."""
         self._conflicting = {
             kind: [at for at, one in enumerate(self.all) if one.kind not in agreeing]
             for kind, agreeing in _AGREEING.items()
@@ -137,6 +148,11 @@ class Intents:
             if intent.kind == "answer" and self._is_small_talk(texts)
         )
 
+    def _places(self, kind: IntentKind) -> slice:
+        """Where the intents of a kind are; they stand side by side."""
+        places = [at for at, one in enumerate(self.all) if one.kind == kind]
+        return slice(places[0], places[-1] + 1) if places else slice(0)
+
     def _is_small_talk(self, texts: OptionTexts) -> bool:
         readings = [self._index.read(text) for text in texts.examples]
         mere = sum([one.courteous and not one.says_something for one in readings])
@@ -164,13 +180,12 @@ class Intents:
             weighed = self._weighed(reading, left, offered, known)
             best = weighed.index(max(weighed))
             doubtful = self.all[best].kind == "none" or weighed[best] < CLEAR * sum(weighed)
-        total = sum(weighed)
-        probabilities = [one / total for one in weighed]
         return Ranking(
             intents=self.all,
-            probabilities=probabilities,
+            weights=weighed,
+            total=sum(weighed),
             best=best,
-            second=self._rival(best, probabilities),
+            second=self._rival(best, weighed),
             fields=reading.fields,
             valued=reading.valued,
             content=reading.has_content,
@@ -220,12 +235,10 @@ class Intents:
 
     def _merely(self, reading: Reading, option: int) -> bool:
         """Whether a message consists of small talk and nothing else."""
-        if reading.fields:
+        if reading.fields or reading.asks:
             return False
         mere = other = 0
         for word in reading.words:
-            if word.asks:
-                return False
             if word.kind == "courtesy":
                 mere += 1
             elif word.kind == "content" and word.weights:
@@ -272,7 +285,7 @@ class Intents:
             small = at in self._small_talk
             if small or (one.writes and not self._naming.outright(reading, at)):
                 weighed[at] = 0.0
-        if valued and "?" not in text and not any(word.asks for word in reading.words):
+        if valued and "?" not in text and not reading.asks:
             for at in takers:
                 if not self.all[at].writes:
                     weighed[at] = 0.0
@@ -326,24 +339,23 @@ class Intents:
         offered: frozenset[str],
         known: Collection[str],
     ) -> list[float]:
-        """What each intent weighs, *nothing of the catalog* being 1."""
-        none = _NONE_SCORE + _FOREIGN_SCORE * reading.foreign_share
+        """What each intent weighs, compared with the others."""
         weighed = [
-            exp((score - handicap - none) / TEMPERATURE) if score else 0.0
+            exp(score / TEMPERATURE - handicap) if score else 0.0
             for handicap, score in zip(self._handicaps, scores, strict=False)
         ]
-        for name, at in self._tools.items():
-            if name not in offered:
-                weighed[at] = 0.0
-        unsaid = [one for one in known if one not in reading.fields] if known else ()
+        if offered != self._names:
+            for name in self._names - offered:
+                weighed[self._tools[name]] = 0.0
+        unsaid = [one for one in known if one not in reading.fields and one in self._takers]
         if unsaid:
-            for at in self._tools.values():
-                if any(one in unsaid for one in self.all[at].fields):
-                    weighed[at] *= _RECORDED
-        weighed.append(1.0)
+            for at in {at for one in unsaid for at in self._takers[one]}:
+                weighed[at] *= _RECORDED
+        none = _NONE_SCORE + _FOREIGN_SCORE * reading.foreign_share
+        weighed.append(exp(none / TEMPERATURE))
         return weighed
 
-    def _rival(self, best: int, probabilities: Sequence[float]) -> int:
+    def _rival(self, best: int, weighed: Sequence[float]) -> int:
         """The most probable intent that conflicts with the best one.
 
         Intents conflict when they lead to different actions, or to different tools. A wish for a
@@ -352,6 +364,35 @@ class Intents:
         second = best
         most = -1.0
         for at in self._conflicting[self.all[best].kind]:
-            if probabilities[at] > most and at != best:
-                second, most = at, probabilities[at]
+            if weighed[at] > most and at != best:
+                second, most = at, weighed[at]
         return second
+
+    def by_action(self, ranking: Ranking, tools: Sequence[ToolOption]) -> dict[Action, float]:
+        """The probability of each action: of all the intents that it would serve.
+
+        Args:
+            ranking: the ranking of a message.
+            tools: how each tool stands that was offered.
+        """
+        weights, total = ranking.weights, ranking.total
+        places = self._tools
+        asked = called = 0.0
+        for option in tools:
+            at = places.get(option.name)
+            if at is not None and not option.blocked:
+                if option.missing or option.ambiguous:
+                    asked += weights[at]
+                else:
+                    called += weights[at]
+        answered = sum(weights[self._answers]) / total
+        refused = sum(weights[self._rules]) / total
+        asked /= total
+        called /= total
+        return {
+            "answer": answered,
+            "call_tool": called,
+            "ask": asked,
+            "refuse": refused,
+            "handoff": max(0.0, 1.0 - answered - called - asked - refused),
+        }

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from turnstream.core.contract import Action
-from turnstream.core.ports import ToolOption
-
 IntentKind = Literal["tool", "answer", "rule", "person", "none"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Intent:
-    """One thing that a customer may want."""
+    """One thing that a customer may want. There is one object of each: compared by identity."""
 
     kind: IntentKind
     name: str
@@ -27,11 +24,13 @@ PERSON: Final = Intent("person", "")
 
 @dataclass(slots=True)
 class Ranking:
-    """The intents of one message with their probabilities. Not frozen: made for every message."""
+    """The intents of one message with their weights. Not frozen: made for every message."""
 
     intents: tuple[Intent, ...]
-    probabilities: Sequence[float]
-    """In the order of `intents`; they sum to 1."""
+    weights: Sequence[float]
+    """In the order of `intents`: how probable each is, compared with the others."""
+    total: float
+    """The sum of the weights."""
     best: int
     second: int
     """Position of the best intent that conflicts with `best`."""
@@ -58,42 +57,13 @@ class Ranking:
     @property
     def confidence(self) -> float:
         """The probability of the best intent."""
-        return self.probabilities[self.best]
+        return self.weights[self.best] / self.total
 
     @property
     def margin(self) -> float:
         """Distance to the best intent that would lead to another step."""
-        return self.probabilities[self.best] - self.probabilities[self.second]
+        return self.weights[self.best] / self.total - self.weights[self.second] / self.total
 
     def of(self, intent: Intent) -> float:
         """The probability of an intent; 0 for one that was not offered."""
-        for one, probability in zip(self.intents, self.probabilities, strict=True):
-            if one == intent:
-                return probability
-        return 0.0
-
-
-def by_action(ranking: Ranking, tools: Sequence[ToolOption]) -> dict[Action, float]:
-    """The probability of each action: of all the intents that it would serve."""
-    answered = refused = asked = called = 0.0
-    steps = {option.name: option for option in tools}
-    for intent, probability in zip(ranking.intents, ranking.probabilities, strict=True):
-        kind = intent.kind
-        if kind == "answer":
-            answered += probability
-        elif kind == "rule":
-            refused += probability
-        elif kind == "tool" and probability:
-            option = steps[intent.name]
-            if not option.blocked:
-                if option.missing or option.ambiguous:
-                    asked += probability
-                else:
-                    called += probability
-    return {
-        "answer": answered,
-        "call_tool": called,
-        "ask": asked,
-        "refuse": refused,
-        "handoff": max(0.0, 1.0 - answered - called - asked - refused),
-    }
+        return self.weights[self.intents.index(intent)] / self.total

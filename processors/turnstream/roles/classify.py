@@ -37,7 +37,14 @@ from turnstream.roles.deployment import Deployment, StreamRole, made_by
 from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.records import RecordFormat
-from turnstream.stream import Handled, LaneContext, Publication, Record, TimerDue
+from turnstream.stream import (
+    Handled,
+    LaneContext,
+    Publication,
+    Record,
+    StateUnreadable,
+    TimerDue,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -185,7 +192,9 @@ class ClassifyHandler:
         attempts: int,
         error: BaseException,
     ) -> Handled[Followed]:
-        """Leave the event out of the window."""
+        """Leave the event out of the window; one that cannot be read begins anew after it."""
+        if isinstance(error, StateUnreadable):
+            state = Followed(watermarks=error.watermarks)
         return Handled(_passed(state or Followed(), record))
 
     async def resolve_schema(self, fingerprint: str) -> bool:
@@ -366,7 +375,8 @@ def _classifier(deployment: Deployment) -> Classifier:
     name = settings.classify.classifier
     match settings.classifiers.get(name):
         case PythonSettings() as options:
-            made = made_by(options, deployment.catalog, where=f"classifiers.{name}")
+            where = f"classifiers.{name}"
+            made = made_by(options, deployment.catalog, where=where, method="classify")
             return cast("Classifier", made)
         case _:
             return EmbeddedClassifier(deployment.catalog)

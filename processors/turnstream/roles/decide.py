@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import structlog
 
-from turnstream.core.conversation import Conversation
+from turnstream.core.conversation import RECORD_VERSION, Conversation
 from turnstream.core.effects import (
     Abandoned,
     DeadLetter,
@@ -37,8 +37,9 @@ from turnstream.core.events import (
     Outcome,
     Timer,
 )
+from turnstream.core.policy import Fault, judge
 from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
-from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load
+from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load, lost
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.metrics import Metrics
@@ -53,6 +54,7 @@ from turnstream.stream import (
     LaneContext,
     Publication,
     Record,
+    Stages,
     StateTooNew,
     StateUnreadable,
     TimerDue,
@@ -135,12 +137,13 @@ class DecideHandler:
         event: Event,
         state: Conversation | None,
         lane: LaneContext[Conversation],
-    ) -> Handled[Conversation] | Awaitable[Handled[Conversation]]:
+    ) -> Stages[Conversation]:
         """Step until the conversation rests."""
         cause = self._input(record, event)  # type: ignore[arg-type]
         outcome = step(state, cause, self._ruleset)
         for _ in range(_MAX_PASSES):
             request = _asked(outcome)
+            yield
             if request is None:
                 return self._handled(record, event, outcome)
             asked_at = time.perf_counter()
@@ -150,9 +153,10 @@ class DecideHandler:
             except DeciderUnavailable:
                 return self._ask_again(record, event, outcome, cause)
             if not isinstance(reply, Proposal):
-                return self._await(record, event, outcome, cause, reply)
+                return self._await(record, event, outcome, cause, request=request, reply=reply)
             self._metrics.proposed(time.perf_counter() - asked_at)
-            outcome = self._stepped(outcome, cause.with_event(reply))
+            yield
+            outcome = self._stepped(outcome, cause, request, reply)
         raise AssertionError(f"no decision after {_MAX_PASSES} passes")
 
     def flood(
@@ -180,7 +184,7 @@ class DecideHandler:
         attempts: int,
         error: BaseException,
     ) -> Handled[Conversation]:
-        """Hand a conversation off whose input could not be handled."""
+        """Hand a conversation off whose input could not be handled, or whose state is lost."""
         log.error(
             "input abandoned",
             topic=record.topic,
@@ -190,6 +194,8 @@ class DecideHandler:
             error=type(error).__name__,
         )
         turn = event if isinstance(event, ConversationTurn) else None
+        if isinstance(error, StateUnreadable):
+            state = lost(error.watermarks, turn.turn_id if turn is not None else "")
         cause = self._input(record, Abandoned(turn))
         return self._handled(record, event, step(state, cause, self._ruleset))
 
@@ -215,6 +221,8 @@ class DecideHandler:
         event: Event,
         outcome: Step,
         cause: Input,
+        *,
+        request: DecisionRequest,
         reply: Awaitable[Proposal],
     ) -> Handled[Conversation]:
         """Wait for a proposal; a failed one is asked for again, within bounds."""
@@ -224,7 +232,7 @@ class DecideHandler:
         except (DeciderUnavailable, TimeoutError):
             return await self._ask_again(record, event, outcome, cause)
         self._metrics.proposed(time.perf_counter() - asked_at)
-        outcome = self._stepped(outcome, cause.with_event(proposal))
+        outcome = self._stepped(outcome, cause, request, proposal)
         if _asked(outcome) is None:
             return self._handled(record, event, outcome)
         return await self._ask_again(record, event, outcome, cause, attempts=self._attempts)
@@ -255,12 +263,19 @@ class DecideHandler:
             except (DeciderUnavailable, TimeoutError):
                 continue
             self._metrics.proposed(time.perf_counter() - asked_at)
-            outcome = self._stepped(outcome, cause.with_event(reply))
+            outcome = self._stepped(outcome, cause, request, reply)
         return self._handled(record, event, outcome)
 
-    def _stepped(self, outcome: Step, cause: Input) -> Step:
-        following = step(outcome.state, cause, self._ruleset)
-        if _asked(following) is not None:
+    def _stepped(
+        self, outcome: Step, cause: Input, request: DecisionRequest, reply: Proposal
+    ) -> Step:
+        following = step(outcome.state, cause.with_event(reply), self._ruleset)
+        if _asked(following) is not None or (
+            # After a second fault a person is asked. Some proposals ask for one as well, so what
+            # followed does not tell them apart.
+            request.fault is not None
+            and isinstance(judge(reply, outcome.state, self._ruleset), Fault)
+        ):
             self._metrics.decider_failed("blocked")
         return following
 
@@ -328,13 +343,23 @@ class ConversationFormat:
     """How conversations are stored, for the stream."""
 
     def load(self, value: bytes) -> Conversation:
-        """Read a record."""
+        """Read a record.
+
+        Raises:
+            StateTooNew: written by a newer version.
+            StateUnreadable: of an older version without a migration, or no conversation.
+        """
         try:
             return load(value)
         except RecordTooNew as error:
             raise StateTooNew(error.version) from error
         except RecordUnreadable as error:
-            raise StateUnreadable(str(error)) from error
+            raise StateUnreadable(
+                str(error),
+                known=RECORD_VERSION,
+                found=error.version,
+                watermarks=error.watermarks,
+            ) from error
 
     def dump(self, state: Conversation) -> bytes:
         """Write a record."""

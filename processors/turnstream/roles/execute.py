@@ -42,7 +42,15 @@ from turnstream.roles.deployment import Deployment, DeploymentError, StreamRole
 from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.records import RecordFormat
-from turnstream.stream import Handled, LaneContext, Publication, Record, Rejected, TimerDue
+from turnstream.stream import (
+    Handled,
+    LaneContext,
+    Publication,
+    Record,
+    Rejected,
+    StateUnreadable,
+    TimerDue,
+)
 from turnstream.tools import bind_tools
 
 log = structlog.get_logger(__name__)
@@ -158,7 +166,7 @@ class ExecuteHandler:
         tool = self._ruleset.catalog.tools.get(call.tool)
         refused = self._refusal(call, tool)
         if state is not None and (refused is not None or tool is None or not _repeatable(tool)):
-            return self._interrupted(record, action, state, tool)
+            return self._interrupted(record, action, tool, attempts=state.attempts)
         if refused is not None or tool is None:
             return self._end(record, action, refused or _unavailable())
         return self._call(record, action, tool=tool, state=state, lane=lane)
@@ -184,10 +192,11 @@ class ExecuteHandler:
         call = action.call
         if call is None:
             return Handled(state)
-        if state is not None:
-            return self._interrupted(
-                record, action, state, self._ruleset.catalog.tools.get(call.tool)
-            )
+        begun = state.attempts if state is not None else 0
+        if state is not None or isinstance(error, StateUnreadable):
+            # A journal record exists: the call was begun, whether the record can be read or not.
+            tool = self._ruleset.catalog.tools.get(call.tool)
+            return self._interrupted(record, action, tool, attempts=begun)
         failure = ToolError(code="handler_failed", message="the call could not be made")
         return self._end(record, action, Ended("failed", attempts=0, error=failure))
 
@@ -305,14 +314,14 @@ class ExecuteHandler:
     # --- after the call -------------------------------------------------------------------------
 
     def _interrupted(
-        self, record: Record, action: ActionEvent, state: Execution, tool: Tool | None
+        self, record: Record, action: ActionEvent, tool: Tool | None, *, attempts: int
     ) -> Handled[Execution]:
         """End a call that was begun and whose reply nobody has."""
         message = "the call was begun and its reply is not known"
         error = ToolError(code="interrupted", message=message)
         reads = tool is not None and tool.effect == "read"
         outcome: ToolOutcome = "failed" if reads else "outcome_unknown"
-        return self._end(record, action, Ended(outcome, attempts=state.attempts, error=error))
+        return self._end(record, action, Ended(outcome, attempts=attempts, error=error))
 
     def _end(self, record: Record, action: ActionEvent, ended: Ended) -> Handled[Execution]:
         """The last record of the journal and the final result, committed together."""

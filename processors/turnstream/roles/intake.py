@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from turnstream.core.events import Event, Source
 from turnstream.stream import Record, Rejected
 from turnstream.stream.codec import Codec, MalformedValue
+from turnstream.stream.contracts import EVENTS
 from turnstream.stream.partitioner import Partitioner
 
 ORIGIN: Final = "turnstream.origin."
@@ -22,6 +23,9 @@ _LARGEST_OFFSET: Final = 2**63 - 1
 
 _LONGEST_KEY: Final = 512
 """Longest conversation id in bytes of UTF-8: it is the key of every record and in every event."""
+
+_source: Final = Source.__pydantic_validator__.validate_python
+"""The constructor without its keyword arguments: every record has a source."""
 
 _REMEMBERED_KEYS: Final = 65_536
 """Keys whose partition is remembered: hashing each key again would cost more than decoding it."""
@@ -58,7 +62,7 @@ class Intake:
             max_record_bytes: largest accepted value, uncompressed.
         """
         self._codec = codec
-        self._topics = topics
+        self._models = {physical: EVENTS[logical] for physical, logical in topics.items()}
         self._partitions = partitions
         self._partitioner = partitioner
         self._max_record_bytes = max_record_bytes
@@ -83,13 +87,15 @@ class Intake:
             limit = self._max_record_bytes
             raise Rejected("oversized", f"{len(value)} bytes; at most {limit} are accepted")
         try:
-            event = self._codec.decode(self._topics[record.topic], value)
+            event = self._codec.decode_as(self._models[record.topic], value)
         except MalformedValue as error:
             raise Rejected(error.reason, error.detail) from error
         belongs: InConversation = event  # type: ignore[assignment]
         if belongs.conversation_id.encode() != key:
             raise Rejected("wrong_partition", "the key is not the event's conversation_id")
-        expected = self._partition(key)
+        expected = self._partition_of.get(key)
+        if expected is None:
+            expected = self._partition(key)
         if expected != record.partition:
             raise Rejected("wrong_partition", f"the key belongs to partition {expected}")
         return key, event
@@ -99,12 +105,10 @@ class Intake:
         return await self._codec.resolve(fingerprint)
 
     def _partition(self, key: bytes) -> int:
-        known = self._partition_of.get(key)
-        if known is None:
-            if len(self._partition_of) >= _REMEMBERED_KEYS:
-                self._partition_of.clear()
-            known = self._partition_of[key] = self._partitioner(key, self._partitions)
-        return known
+        if len(self._partition_of) >= _REMEMBERED_KEYS:
+            self._partition_of.clear()
+        found = self._partition_of[key] = self._partitioner(key, self._partitions)
+        return found
 
 
 def source_of(record: Record) -> Source:
@@ -124,4 +128,6 @@ def source_of(record: Record) -> Source:
             else:
                 if 0 <= partition <= _LARGEST_PARTITION and 0 <= offset <= _LARGEST_OFFSET:
                     return Source(topic=topic, partition=partition, offset=offset)
-    return Source(topic=record.topic, partition=record.partition, offset=record.offset)
+    coordinates = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+    source: Source = _source(coordinates)
+    return source

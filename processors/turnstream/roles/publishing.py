@@ -18,6 +18,7 @@ from turnstream.core.events import (
 )
 from turnstream.stream import Publication, Record
 from turnstream.stream.codec import Codec
+from turnstream.stream.handler import Headers
 
 TOPIC_OF: Final[Mapping[type[Event], str]] = {
     ActionEvent: "conversation.actions",
@@ -43,13 +44,16 @@ class Publisher:
     def __init__(self, codec: Codec, topics: TopicSettings, *, role: str) -> None:
         """Prepare the constant part of the headers (CloudEvents 1.0, Kafka binding)."""
         self._codec = codec
-        self._topics = {event: topics.name(topic) for event, topic in TOPIC_OF.items()}
         source = ("ce_source", f"turnstream/{role}".encode())
         version = ("ce_specversion", b"1.0")
-        self._headers = {
-            event: (version, source, ("ce_type", f"turnstream.{event.__name__}".encode()))
-            for event in TOPIC_OF
+        self._constant: dict[type[Event], tuple[str, Headers]] = {
+            event: (
+                topics.name(topic),
+                (version, source, ("ce_type", f"turnstream.{event.__name__}".encode())),
+            )
+            for event, topic in TOPIC_OF.items()
         }
+        """Event to its topic's physical name and to the headers that all of its kind have."""
 
     def publication(
         self, event: Event, *, key: bytes, event_id: str, record: "Record | None" = None
@@ -62,12 +66,12 @@ class Publisher:
             event_id: what makes it unique, for ``ce_id``.
             record: the input that caused it; its ``traceparent`` is passed on.
         """
-        kind = type(event)
-        headers = (*self._headers[kind], ("ce_id", event_id.encode()))
+        topic, constant = self._constant[type(event)]
+        headers = (*constant, ("ce_id", event_id.encode()))
         if record is not None and record.headers:
             headers += tuple(
                 (name, value)
                 for name, value in record.headers
                 if name == _TRACEPARENT and value and len(value) <= _LONGEST_TRACEPARENT
             )[:1]
-        return Publication(self._topics[kind], key, self._codec.encode(event), headers)
+        return Publication(topic, key, self._codec.encode(event), headers)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
-import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from turnstream.core.record import content_of, version_in, watermarks_in
 from turnstream.stream import StateTooNew, StateUnreadable, TimerDue
 
 
@@ -36,7 +36,7 @@ class RecordFormat(Generic[K]):
 
         Args:
             adapter: reads and writes the state; it has a field `record_version`.
-            version: the newest version that this program reads.
+            version: the one version that this program reads.
             closed: tells whether only the watermarks of a state matter any more.
             timers: the due times that a state waits for.
         """
@@ -50,22 +50,28 @@ class RecordFormat(Generic[K]):
 
         Raises:
             StateTooNew: written by a newer version.
-            StateUnreadable: not such a record.
+            StateUnreadable: of an older version without a migration, or not such a record.
         """
-        try:
-            raw = orjson.loads(value)
-            version = raw["record_version"]
-            if isinstance(version, int) and version > self._version:
-                raise StateTooNew(version)
-            return self._adapter.validate_json(value)
-        except (KeyError, TypeError, orjson.JSONDecodeError) as error:
-            raise StateUnreadable(f"not a state record ({type(error).__name__})") from None
-        except ValidationError as error:
-            places = ", ".join(
-                ".".join(map(str, fault["loc"]))
-                for fault in error.errors(include_url=False, include_input=False)
-            )
-            raise StateUnreadable(f"a state record with faults at {places}") from None
+        content = content_of(value)
+        version = version_in(content)
+        if version is not None and version > self._version:
+            raise StateTooNew(version)
+        why = f"no migration to version {self._version}"
+        if version is None:
+            why = "not a state record: it names no version"
+        elif version == self._version:
+            try:
+                return self._adapter.validate_json(value)
+            except ValidationError as error:
+                # Deeper places may be named by keys that a customer wrote.
+                places = {
+                    ".".join(map(str, fault["loc"][:2]))
+                    for fault in error.errors(include_url=False, include_input=False)
+                }
+                why = f"a state record with faults at {', '.join(sorted(places))}"
+        raise StateUnreadable(
+            why, known=self._version, found=version, watermarks=watermarks_in(content)
+        )
 
     def dump(self, state: K) -> bytes:
         """Write a record."""

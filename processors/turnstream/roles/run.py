@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from turnstream.config import Settings
 from turnstream.metrics import Heartbeat, MetricsServer
 from turnstream.roles.deployment import PRIORITY, Deployment, DeploymentError, StreamRole
+from turnstream.roles.health import Health, stall_limit
 from turnstream.stream import Security, StreamSettings
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.observer import Observer
@@ -164,8 +165,9 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
     """
     deployment = Deployment(settings, settings.catalog)
     role = build_role(name, deployment)
+    stream = stream_settings(role, settings)
     app = build_app(
-        stream_settings(role, settings),
+        stream,
         handler=role.handler,
         state_format=role.state_format,
         observer=cast("Observer", deployment.metrics),
@@ -187,12 +189,23 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         # Sent when the lanes are closed: no handler uses any more what the role holds.
         app.on_before_shutdown.connect(_closing(role.close))
 
+    health = Health(
+        heartbeat,
+        app.ownership,
+        stall_limit(
+            stream,
+            catalog=deployment.catalog,
+            decider_attempts=settings.decide.decider_attempts,
+            decider_timeout_seconds=settings.decide.decider_timeout_seconds,
+        ),
+    )
     if settings.metrics.port is not None:
         server = MetricsServer(
             deployment.registry,
             host=settings.metrics.host,
             port=settings.metrics.port,
-            problems=heartbeat.problems,
+            problems=health.problems,
+            facts=health.facts,
         )
         log.info("metrics", url=f"http://{settings.metrics.host}:{server.port}/metrics")
     log.info(

@@ -57,7 +57,14 @@ from turnstream.roles.shadowing import (
     shadowed_format,
     size_of,
 )
-from turnstream.stream import Handled, LaneContext, Publication, Record, TimerDue
+from turnstream.stream import (
+    Handled,
+    LaneContext,
+    Publication,
+    Record,
+    StateUnreadable,
+    TimerDue,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -164,6 +171,8 @@ class ShadowHandler:
     ) -> Handled[Shadowed]:
         """Pass over an input that could not be handled: a shadow has nobody to hand over to."""
         log.error("input abandoned", topic=record.topic, error=type(error).__name__)
+        if isinstance(error, StateUnreadable):
+            state = Shadowed(watermarks=error.watermarks)
         return self._passed_over(record, state)
 
     async def resolve_schema(self, fingerprint: str) -> bool:

@@ -12,11 +12,13 @@ from turnstream.stream.handler import (
     Publication,
     Record,
     Rejected,
+    Stages,
     StateFormat,
     StateTooNew,
     StateUnreadable,
     TimerDue,
     UnknownSchema,
+    concluded,
 )
 from turnstream.stream.observer import NullObserver, Observer
 from turnstream.stream.progress import Progress, ProgressFormat
@@ -36,10 +38,12 @@ __all__ = [
     "Record",
     "Rejected",
     "Security",
+    "Stages",
     "StateFormat",
     "StateTooNew",
     "StateUnreadable",
     "StreamSettings",
     "TimerDue",
     "UnknownSchema",
+    "concluded",
 ]

@@ -2,34 +2,38 @@
 
 Encoding and decoding happen for every record, so each packaged schema becomes one straight
 function that goes from a pydantic model to bytes, or from bytes to the dict that the model
-validates. Encoding is about four times, decoding about one and a half times as fast as fastavro,
-which walks the schema for each record. Only packaged schemas are compiled, never one that arrived
-over the network: those are read by fastavro, whose results these functions equal (a property test
-holds them together).
+validates. Encoding is about five times, decoding about twice as fast as fastavro, which walks the
+schema for each record. Only packaged schemas are compiled, never one that arrived over the network:
+those are read by fastavro, whose results these functions equal (a property test holds them
+together).
 
 The subset is what the contracts use: records, enums, arrays, maps, strings, booleans, ints, longs
 and `["null", X]`. A logical type is ignored: times stay integers.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
 
 Schema = dict[str, Any] | list[Any] | str
 """An Avro schema as JSON gives it, in the subset above."""
-Encoder = Callable[[BaseModel], bytearray]
+Encoder = Callable[[BaseModel, bytes], bytes]
+"""(model, what the value starts with) to the value."""
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int]]
 """(value, position of the first byte) to (fields, position after the last byte)."""
 
 UNRECOGNIZED = "unrecognized"
 """Default of every enum: what a reader sees in place of a newer writer's symbol."""
 
-# Lengths below this have their prefix in a table; longer strings compute it.
-_SHORT = 1024
+# Numbers below this are in a table: nearly all lengths, counts and positions are.
+_SMALL = 1024
 # Ten groups of seven bits hold every 64-bit integer; more would let a value name a number without
 # bound.
 _MAX_SHIFT = 63
+# Bits of a 64-bit integer above its lowest group.
+_HIGH_BITS = 57
 
 
 class Truncated(Exception):
@@ -44,9 +48,18 @@ class UnsupportedSchema(Exception):
     """A packaged schema uses a type outside the compiled subset; write it with the types above."""
 
 
-def _varint(number: int) -> bytes:
-    """Encode a non-negative (already zigzagged) integer of at most 64 bits."""
-    if number >> 64:
+# The lowest group of an integer that has more of them.
+_CONTINUED = tuple(bytes((group | 0x80,)) for group in range(0x80))
+
+
+@lru_cache(maxsize=4096)
+def _high_groups(number: int) -> bytes:
+    """Encode all groups but the lowest. Times within 64 ms share them, and offsets do alike.
+
+    Raises:
+        OverflowError: The whole integer needs more than 64 bits.
+    """
+    if number >> _HIGH_BITS:
         raise OverflowError("an integer needs more than 64 bits")
     groups = bytearray()
     while number > 0x7F:  # noqa: PLR2004 - the bits of a group
@@ -57,7 +70,15 @@ def _varint(number: int) -> bytes:
 
 
 def _long(number: int) -> bytes:
-    return _varint(number << 1 if number >= 0 else ~(number << 1))
+    """Encode an integer of at most 64 bits.
+
+    Raises:
+        OverflowError: It needs more.
+    """
+    zigzag = number << 1 if number >= 0 else ~(number << 1)
+    if zigzag <= 0x7F:  # noqa: PLR2004 - the bits of a group
+        return bytes((zigzag,))
+    return _CONTINUED[zigzag & 0x7F] + _high_groups(zigzag >> 7)
 
 
 def _rest(value: bytes, position: int, first: int) -> tuple[int, int]:
@@ -80,7 +101,14 @@ def _bad_length(number: int) -> Exception:
     return Truncated("a length reaches past the end")
 
 
-_PREFIXES = tuple(_varint(length << 1) for length in range(_SHORT))
+_NONE, _SOME = _long(0), _long(1)
+# What an array or a map ends with.
+_END = _long(0)
+_FALSE, _TRUE = bytes((0,)), bytes((1,))
+_NUMBERS = tuple(map(_long, range(_SMALL)))
+_SOME_NUMBERS = tuple(_SOME + number for number in _NUMBERS)
+# Parts of a string: its length and its text.
+_STRING_PARTS = 2
 
 
 class _Source:
@@ -134,60 +162,110 @@ def compile_encoder(schema: dict[str, Any]) -> Encoder:
     `unrecognized` included: that one is only ever read.
     """
     source = _Source({})
-    source.add(0, "def encode(model):")
-    source.add(1, "out = bytearray()")
-    _encode(source, 1, schema, "model")
-    source.add(1, "return out")
-    scope = {"long": _long, "varint": _varint, "prefix": _PREFIXES, **source.scope}
-    encode: Encoder = _function("encode", source, scope, schema)
+    source.add(0, "def encode(model, header):")
+    parts = _encode(source, 1, schema, "model")
+    source.add(1, f"return join((header, {', '.join(parts)}))")
+    scope = {"long": _long, "numbers": _NUMBERS, "some": _SOME_NUMBERS, "join": b"".join}
+    encode: Encoder = _function("encode", source, {**scope, **source.scope}, schema)
     return encode
 
 
-def _encode(source: _Source, depth: int, schema: Schema, value: str) -> None:
+def _encode(
+    source: _Source, depth: int, schema: Schema, value: str, *, some: bytes = b""
+) -> list[str]:
+    """Add the lines that prepare a value's bytes; return the expressions of these, in order.
+
+    One join of all parts at the end takes a quarter of the time that appending each would.
+
+    Args:
+        source: The function so far.
+        depth: How far in its lines are.
+        schema: Of the value.
+        value: The name of the value.
+        some: What a union writes before the value; nothing where it is in none.
+    """
     kind, definition = source.resolve(schema)
     match kind:
         case "record":
             fields = source.name()
             source.add(depth, f"{fields} = {value}.__dict__")
+            parts = [repr(some)] if some else []
             for field in definition["fields"]:
                 item = source.name()
                 source.add(depth, f"{item} = {fields}[{field['name']!r}]")
-                _encode(source, depth, field["type"], item)
+                parts += _encode(source, depth, field["type"], item)
+            return parts
         case "optional":
-            source.add(depth, f"if {value} is None: out.append(0)", "else:")
-            source.add(depth + 1, "out.append(2)")
-            _encode(source, depth + 1, definition["of"], value)
+            return _encode_optional(source, depth, definition["of"], value)
         case "string":
-            source.add(
-                depth,
-                f"s = {value}.encode()",
-                "n = len(s)",
-                f"out += prefix[n] if n < {_SHORT} else varint(n << 1)",
-                "out += s",
-            )
+            text, size = source.name(), source.name()
+            source.add(depth, f"{text} = {value}.encode()", f"{size} = len({text})")
+            return [_length(size, some), text]
         case "int" | "long":
-            source.add(depth, f"out += long({value})")
+            return [_number(value, some)]
         case "boolean":
-            source.add(depth, f"out.append(1 if {value} else 0)")
+            return [f"{source.bind({False: some + _FALSE, True: some + _TRUE})}[{value}]"]
         case "enum":
             symbols = definition["symbols"]
-            written = {s: _long(i) for i, s in enumerate(symbols) if s != UNRECOGNIZED}
-            source.add(depth, f"out += {source.bind(written)}[{value}]")
+            written = {s: some + _long(i) for i, s in enumerate(symbols) if s != UNRECOGNIZED}
+            return [f"{source.bind(written)}[{value}]"]
         case "array" | "map":
-            entries, item = source.name(), source.name()
-            source.add(depth, f"{entries} = {value}", f"if {entries}:")
-            source.add(depth + 1, f"out += long(len({entries}))")
-            if kind == "array":
-                source.add(depth + 1, f"for {item} in {entries}:")
-                _encode(source, depth + 2, definition["items"], item)
-            else:
-                key = source.name()
-                source.add(depth + 1, f"for {key}, {item} in {entries}.items():")
-                _encode(source, depth + 2, "string", key)
-                _encode(source, depth + 2, definition["values"], item)
-            source.add(depth, "out.append(0)")
+            return _encode_entries(source, depth, definition, value, some=some)
         case _:
             raise UnsupportedSchema(f"type {kind!r} is outside the compiled subset")
+
+
+def _encode_optional(source: _Source, depth: int, schema: Schema, value: str) -> list[str]:
+    source.add(depth, f"if {value} is not None:")
+    parts = _encode(source, depth + 1, schema, value, some=_SOME)
+    if len(parts) > _STRING_PARTS:
+        # A name for each would cost a value that is not there more than the join costs one that is.
+        parts = [f"join(({', '.join(parts)}))"]
+    names = [source.name() for _ in parts]
+    source.add(depth + 1, *(f"{n} = {part}" for n, part in zip(names, parts, strict=True)))
+    source.add(depth, "else:")
+    source.add(depth + 1, f"{names[0]} = {_NONE!r}", *(f"{name} = b''" for name in names[1:]))
+    return names
+
+
+def _encode_entries(
+    source: _Source, depth: int, definition: dict[str, Any], value: str, *, some: bytes
+) -> list[str]:
+    """Add the lines for an array or a map: one block of all entries, then the end."""
+    whole, pieces, count, item = (source.name() for _ in range(4))
+    source.add(depth, f"if {value}:")
+    source.add(depth + 1, f"{count} = len({value})", f"{pieces} = [{_length(count, some)}]")
+    if definition["type"] == "array":
+        source.add(depth + 1, f"for {item} in {value}:")
+        parts = _encode(source, depth + 2, definition["items"], item)
+    else:
+        key = source.name()
+        source.add(depth + 1, f"for {key}, {item} in {value}.items():")
+        parts = _encode(source, depth + 2, "string", key)
+        parts += _encode(source, depth + 2, definition["values"], item)
+    source.add(depth + 2, f"{pieces} += ({', '.join(parts)},)")
+    source.add(depth + 1, f"{pieces}.append({_END!r})", f"{whole} = join({pieces})")
+    source.add(depth, "else:")
+    source.add(depth + 1, f"{whole} = {some + _END!r}")
+    return [whole]
+
+
+def _number(value: str, some: bytes) -> str:
+    """The expression of an integer's bytes, after those of the union that it is in."""
+    return f"{_small(value, some)} if 0 <= {value} < {_SMALL} else {_any(value, some)}"
+
+
+def _length(value: str, some: bytes) -> str:
+    """The same of an integer that is never negative."""
+    return f"{_small(value, some)} if {value} < {_SMALL} else {_any(value, some)}"
+
+
+def _small(value: str, some: bytes) -> str:
+    return f"some[{value}]" if some else f"numbers[{value}]"
+
+
+def _any(value: str, some: bytes) -> str:
+    return f"{some!r} + long({value})" if some else f"long({value})"
 
 
 def compile_decoder(schema: dict[str, Any]) -> Decoder:
@@ -229,7 +307,7 @@ def _decode(source: _Source, depth: int, schema: Schema, target: str) -> None:
                 *_NUMBER,
                 "j = i + (n >> 1)",
                 "if n & 1 or j > end: raise bad_length(n)",
-                f"{target} = str(b[i:j], 'utf-8')",
+                f"{target} = b[i:j].decode()",
                 "i = j",
             )
         case "int" | "long":

@@ -131,7 +131,7 @@ class Codec:
         model = type(event)
         contract = self._contracts.get(model) or self._contract(model)
         try:
-            return contract.header + contract.encode(event)
+            return contract.encode(event, contract.header)
         except (AttributeError, KeyError, TypeError, OverflowError, UnicodeEncodeError) as error:
             raise Unencodable(
                 f"{model.__name__} does not fit its schema ({type(error).__name__}: {error})"
@@ -223,7 +223,7 @@ class Codec:
         schema = newest(topic_of(model))
         schema_id = self._ids.get(model)
         contract = _Contract(
-            validate=model.model_validate,
+            validate=model.__pydantic_validator__.validate_python,
             encode=_encoder(topic_of(model)),
             header=(
                 _single_object_header(schema) if schema_id is None else _confluent_header(schema_id)

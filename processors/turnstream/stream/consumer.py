@@ -19,6 +19,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
+from turnstream.stream.fetched import mended, read_what_the_broker_took
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -43,6 +45,7 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
         """Create the consumer; Faust would read uncommitted records."""
         settings: StreamSettings = self.app.stream_settings
         self._assignor = self.app.assignor
+        read_what_the_broker_took(settings.sources)
         return aiokafka.AIOKafkaConsumer(
             bootstrap_servers=settings.bootstrap_servers,
             client_id=f"{settings.client_id}-{settings.group}",
@@ -125,9 +128,18 @@ class LaneConsumer(driver.Consumer):
 
     app: StreamApp
     _thread: LaneConsumerThread
+    _mended: Mapping[str, int] = {}
 
     def _new_consumer_thread(self) -> LaneConsumerThread:
         return LaneConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def _report_mended(self) -> None:
+        """Count what the consumer's thread had to mend; here, for observers know one thread."""
+        now = dict(mended)
+        for topic, count in now.items():
+            if topic in self.app.stream_settings.sources:
+                self.app.role.observer.mended(topic, count - self._mended.get(topic, 0))
+        self._mended = now
 
     @property
     def positions(self) -> LaneConsumerThread:
@@ -155,6 +167,8 @@ class LaneConsumer(driver.Consumer):
                 fetched: Mapping[TopicPartition, Sequence[Record]] = await self._getmany(
                     set(fetchable), timeout=_POLL_SECONDS
                 )
+                if mended != self._mended:
+                    self._report_mended()
                 if fetched and epoch == ownership.epoch:
                     dispatcher.deliver(fetched)
                     await asyncio.sleep(0)

@@ -8,12 +8,14 @@ The stream knows nothing of what the records mean.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Generator
+from types import GeneratorType
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from turnstream.core.evolution import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from aiokafka.structs import ConsumerRecord
 
@@ -34,12 +36,14 @@ DeadLetterReason = Literal[
     "expired",
     "flood",
     "state_too_large",
+    "state_unreadable",
     "handler_failed",
 ]
 """Why a record was dead-lettered: a closed list, because it becomes a metric label.
 
 `malformed` could not be decoded; `invalid` was decoded and breaks a rule; `content_mismatch`
-repeats an id with another content; `handler_failed` used up its attempts.
+repeats an id with another content; `state_unreadable` was the next record of a key whose state
+cannot be read; `handler_failed` used up its attempts.
 """
 
 S = TypeVar("S")
@@ -93,6 +97,28 @@ class TimerDue:
     """Milliseconds since the epoch, UTC."""
 
 
+Ending: TypeAlias = Handled[S] | Awaitable[Handled[S]]
+"""How a handler answers: at once, or after a wait."""
+
+Stages: TypeAlias = Generator[None, None, Ending[S]]
+"""Work that needs no waiting, cut where another kind of work begins.
+
+The stream takes a chunk of records through one stage before it goes on to the next, so that the
+code and the tables of a stage stay in the processor's cache from one record to the next.
+"""
+
+
+def concluded(work: Ending[S] | Stages[S]) -> Ending[S]:
+    """Take one record through all its stages."""
+    if not isinstance(work, GeneratorType):
+        return cast("Ending[S]", work)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast("Ending[S]", end.value)
+
+
 class Rejected(Exception):
     """The record can never be handled: it is dead-lettered and the partition goes on."""
 
@@ -122,10 +148,32 @@ class StateTooNew(Exception):
 
 
 class StateUnreadable(Exception):
-    """A state record is not readable at all: the start is refused.
+    """A state record is of an older version without a migration, or no such record at all.
 
-    Restore the changelog topic from a copy, or start a new group with a new changelog.
+    Its key's next record is given up (:meth:`Handler.abandon`, with this error). To keep the state,
+    stop the role before that and run the version that wrote it, or restore the changelog.
     """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        known: int | None = None,
+        found: int | None = None,
+        watermarks: Mapping[str, int] | None = None,
+    ) -> None:
+        """Say what is wrong.
+
+        Args:
+            message: what is wrong; never a value of the record, for it is logged.
+            known: the version that this program reads.
+            found: the record's version, where it could be made out.
+            watermarks: source topic to the highest offset handled, as far as it could be made out.
+        """
+        super().__init__(message)
+        self.known = known
+        self.found = found
+        self.watermarks: Mapping[str, int] = watermarks or {}
 
 
 class LaneContext(Protocol[S_contra]):
@@ -164,11 +212,12 @@ class Handler(Protocol[S, E]):
 
     def handle(
         self, record: Record, event: E, state: S | None, lane: LaneContext[S]
-    ) -> Handled[S] | Awaitable[Handled[S]]:
+    ) -> Ending[S] | Stages[S]:
         """Handle one event on the key's state.
 
         Return `Handled` at once when no I/O is needed: then no task is made. Otherwise return an
-        awaitable; it runs as the one task of its key, in one of the slots.
+        awaitable; it runs as the one task of its key, in one of the slots. A generator does either
+        at its end.
         An exception is retried with the same state; see `abandon`.
         """
         ...
@@ -183,7 +232,12 @@ class Handler(Protocol[S, E]):
     def abandon(
         self, record: Record, event: E, state: S | None, *, attempts: int, error: BaseException
     ) -> Handled[S]:
-        """Give the outcome of an event whose attempts are used up; the stream dead-letters it."""
+        """Give the outcome of an event whose attempts are used up; the stream dead-letters it.
+
+        With :class:`StateUnreadable` as the error the event has not been tried, and `state` is
+        `None` although the key has one: whatever the new state is, it must not pass for a fresh
+        start. It must carry the error's watermarks.
+        """
         ...
 
     async def resolve_schema(self, fingerprint: str) -> bool:
@@ -206,7 +260,7 @@ class StateFormat(Protocol[S]):
 
         Raises:
             StateTooNew: Written by a newer version.
-            StateUnreadable: Not a state record.
+            StateUnreadable: Written by an older version and not migrated, or not a state record.
         """
         ...
 

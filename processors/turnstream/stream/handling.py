@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Generic, TypeVar
+from types import GeneratorType
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from turnstream.stream.handler import Handled
+from turnstream.stream.handler import Handled, StateUnreadable, concluded
 from turnstream.stream.lane import UnusableOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from turnstream.stream.handler import DeadLetterReason, Ending, Stages
     from turnstream.stream.lane import Lane
     from turnstream.stream.role import Role
     from turnstream.stream.source import Entry
@@ -36,6 +38,23 @@ class Handling(Generic[S]):
         self, lane: Lane[S], entry: Entry[S], *, attempts: int = 1
     ) -> Awaitable[Handled[S]] | Exception | None:
         """Call the handler; return `None` if the entry is finished, else what must follow."""
+        begun = self.begin(lane, entry, attempts=attempts)
+        if not isinstance(begun, GeneratorType):
+            return cast("Awaitable[Handled[S]] | Exception | None", begun)
+        try:
+            outcome = concluded(begun)
+        except Exception as error:  # noqa: BLE001 - the handler's: retried, then dead-lettered
+            return error
+        return self.take(lane, entry, outcome, attempts=attempts)
+
+    def begin(
+        self, lane: Lane[S], entry: Entry[S], *, attempts: int = 1
+    ) -> Stages[S] | Awaitable[Handled[S]] | Exception | None:
+        """Call the handler; like `attempt`, but return work in stages untouched."""
+        unreadable = lane.states.unreadable
+        if unreadable and entry.key in unreadable:
+            self._lose(lane, entry, unreadable[entry.key])
+            return None
         state = lane.states.store.get(entry.key)
         source, record = entry.source, entry.record
         if state is not None and self._format.watermark(state, source.topic) >= entry.offset:
@@ -44,17 +63,26 @@ class Handling(Generic[S]):
             return None
         try:
             if lane.flooded and entry.key in lane.flooded:
-                outcome: Handled[S] | Awaitable[Handled[S]] = self._handler.flood(
-                    record, entry.event, state
-                )
+                outcome: Ending[S] | Stages[S] = self._handler.flood(record, entry.event, state)
             else:
                 outcome = self._handler.handle(record, entry.event, state, lane)
-            if isinstance(outcome, Handled):
-                lane.finish(entry, outcome, attempts=attempts)
-                return None
         except Exception as error:  # noqa: BLE001 - the handler's: retried, then dead-lettered
             return error
-        return outcome
+        if isinstance(outcome, GeneratorType):
+            return outcome
+        return self.take(lane, entry, cast("Ending[S]", outcome), attempts=attempts)
+
+    def take(
+        self, lane: Lane[S], entry: Entry[S], outcome: Ending[S], *, attempts: int = 1
+    ) -> Awaitable[Handled[S]] | Exception | None:
+        """Take what the handler has returned; return as `attempt` does."""
+        if not isinstance(outcome, Handled):
+            return outcome
+        try:
+            lane.finish(entry, outcome, attempts=attempts)
+        except Exception as error:  # noqa: BLE001 - an outcome that cannot be committed
+            return error
+        return None
 
     async def settle(
         self, lane: Lane[S], entry: Entry[S], pending: Awaitable[Handled[S]] | Exception
@@ -66,7 +94,8 @@ class Handling(Generic[S]):
             if error is None:
                 return True
             if attempts >= self._settings.attempts:
-                self._abandon(lane, entry, attempts=attempts, error=error)
+                state = lane.states.store.get(entry.key)
+                self._abandon(lane, entry, state=state, attempts=attempts, error=error)
                 return True
             self._role.observer.retried(entry.source.topic)
             logger.warning(
@@ -120,9 +149,29 @@ class Handling(Generic[S]):
             return True
         return False
 
-    def _abandon(self, lane: Lane[S], entry: Entry[S], *, attempts: int, error: Exception) -> None:
+    def _lose(self, lane: Lane[S], entry: Entry[S], error: StateUnreadable) -> None:
+        """Give up the first input of a key whose state cannot be read."""
+        topic = entry.source.topic
+        if error.watermarks.get(topic, -1) >= entry.offset:
+            lane.skip(entry)
+            self._role.observer.skipped(topic)
+            return
+        logger.error(
+            "the state of %r in partition %s is given up with its next record: %s",
+            entry.key.decode("utf-8", "replace"),
+            lane.partition,
+            error,
+        )
+        self._abandon(lane, entry, state=None, attempts=1, error=error)
+
+    def _abandon(
+        self, lane: Lane[S], entry: Entry[S], *, state: S | None, attempts: int, error: Exception
+    ) -> None:
         """Give an input up: the handler's last word on it, and a dead letter in any case."""
         detail = describe(error)
+        reason: DeadLetterReason = "handler_failed"
+        if isinstance(error, StateUnreadable):
+            reason = "state_unreadable"
         logger.error(
             "record dead-lettered at %s offset %s after %s attempts: %s",
             entry.source.tp,
@@ -132,13 +181,9 @@ class Handling(Generic[S]):
         )
         try:
             handled = self._handler.abandon(
-                entry.record,
-                entry.event,
-                lane.states.store.get(entry.key),
-                attempts=attempts,
-                error=error,
+                entry.record, entry.event, state, attempts=attempts, error=error
             )
-            lane.finish(entry, handled, attempts=attempts, failure=detail)
+            lane.finish(entry, handled, attempts=attempts, failure=detail, reason=reason)
         except Exception as second:  # noqa: BLE001 - the handler's
             # No state can take the watermark; the committed prefix covers the record instead.
             logger.error(  # noqa: TRY400 - a traceback may quote the record
@@ -147,7 +192,8 @@ class Handling(Generic[S]):
                 entry.offset,
                 describe(second),
             )
-            reason = error.reason if isinstance(error, UnusableOutcome) else "handler_failed"
+            if isinstance(error, UnusableOutcome):
+                reason = error.reason
             lane.reject(entry, reason=reason, detail=detail, attempts=attempts)
 
 
@@ -162,6 +208,6 @@ def describe(error: BaseException) -> str:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}:{frame.tb_lineno}"
-    if isinstance(error, UnusableOutcome):
+    if isinstance(error, UnusableOutcome | StateUnreadable):
         return f"{error}"
     return f"{type(error).__name__}{place}"

@@ -96,6 +96,7 @@ class Lane(Generic[S]):
         note = None if owned is None else functools.partial(owned.note, self._partition)
         self.states.load(records, partition=self._partition, ends=ends, note=note)
         self._role.observer.parked(self._partition, len(self.states.parked))
+        self._role.observer.unreadable(self._partition, len(self.states.unreadable))
 
     def start(self, sources: Mapping[str, Source[S]]) -> None:
         """Take the sources, positioned at their committed offsets, and begin to commit."""
@@ -134,7 +135,13 @@ class Lane(Generic[S]):
         await waiter
 
     def finish(
-        self, entry: Entry[S], handled: Handled[S], *, attempts: int = 1, failure: str | None = None
+        self,
+        entry: Entry[S],
+        handled: Handled[S],
+        *,
+        attempts: int = 1,
+        failure: str | None = None,
+        reason: DeadLetterReason = "handler_failed",
     ) -> None:
         """Take what an input led to; it goes into one of the next transactions.
 
@@ -143,6 +150,7 @@ class Lane(Generic[S]):
             handled: What it led to.
             attempts: Calls of the handler so far.
             failure: Why the input was given up; then its record is dead-lettered in any case.
+            reason: Why, for the dead letter, where the handler asks for none.
 
         Raises:
             UnusableOutcome: The outcome cannot be committed. Nothing of it has been taken.
@@ -161,7 +169,7 @@ class Lane(Generic[S]):
             dead = dead_record(
                 record,
                 topic=self._dead_letter_topics[source.topic],
-                reason="handler_failed" if letter is None else letter.reason,
+                reason=reason if letter is None else letter.reason,
                 detail=failure or ("" if letter is None else letter.detail),
                 attempts=attempts,
             )
@@ -376,6 +384,7 @@ class Lane(Generic[S]):
             observer.handled(topic, count)
         observer.committed(records, seconds)
         observer.keys(self._partition, len(self.states.store))
+        observer.unreadable(self._partition, len(self.states.unreadable))
         for source in moved:
             observer.position(source.topic, source.partition, committed=source.prefix)
             oldest = source.order[0].timestamp if source.order else None

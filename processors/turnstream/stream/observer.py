@@ -26,6 +26,10 @@ class Observer(Protocol):
         """A record was dead-lettered."""
         ...
 
+    def mended(self, topic: str, count: int) -> None:
+        """Records had header names that are no UTF-8, or stand in for a batch nobody can read."""
+        ...
+
     def retried(self, topic: str) -> None:
         """A handler raised and will be called again."""
         ...
@@ -54,6 +58,10 @@ class Observer(Protocol):
         """Number of keys of a lane whose state is newer than this program."""
         ...
 
+    def unreadable(self, partition: int, keys: int) -> None:
+        """Number of keys of a lane whose state cannot be read and whose next record is to come."""
+        ...
+
     def restored(self, partition: int, records: int, keys: int, seconds: float) -> None:
         """A lane's state was read from its changelog: records read, keys alive."""
         ...
@@ -63,7 +71,7 @@ class Observer(Protocol):
         ...
 
     def oldest_unfinished(self, topic: str, partition: int, timestamp: int | None) -> None:
-        """Timestamp (ms) of the oldest record taken and not finished; `None` if there is none."""
+        """Timestamp (ms) of the oldest record fetched and not finished; `None` without any."""
         ...
 
     def position(self, topic: str, partition: int, *, committed: int) -> None:
@@ -87,6 +95,9 @@ class NullObserver:
     def dead_lettered(self, topic: str, reason: DeadLetterReason) -> None:
         """Ignore."""
 
+    def mended(self, topic: str, count: int) -> None:
+        """Ignore."""
+
     def retried(self, topic: str) -> None:
         """Ignore."""
 
@@ -106,6 +117,9 @@ class NullObserver:
         """Ignore."""
 
     def parked(self, partition: int, keys: int) -> None:
+        """Ignore."""
+
+    def unreadable(self, partition: int, keys: int) -> None:
         """Ignore."""
 
     def restored(self, partition: int, records: int, keys: int, seconds: float) -> None:

@@ -12,6 +12,7 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.stream.dispatch import Dispatcher
 from turnstream.stream.lane import Lane
+from turnstream.stream.liveness import Stalls
 from turnstream.stream.restore import restore
 from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.source import Source
@@ -37,6 +38,9 @@ _TICK_SECONDS: Final = 0.1
 
 _OBSERVE_TICKS: Final = 5
 """Ticks between two readings of end offsets while a timer waits for a backlog."""
+
+_LOOK_TICKS: Final = 10
+"""Ticks between two looks at what is unfinished: far more often than metrics are scraped."""
 
 _CLOSE_SECONDS: Final = 5.0
 """Time to disconnect the producers: a broker that is gone must not hold up the rebalance."""
@@ -83,6 +87,7 @@ class Ownership(Generic[S]):
         """Timers wait for the end offsets: the consumer reads them between two fetches."""
         self.epoch = 0
         """Counts releases: what was fetched in an older epoch must not be delivered."""
+        self.stalls = Stalls(slots=role.settings.slots)
         self._lanes: dict[int, Lane[S]] = {}
         self._acquiring: asyncio.Task[None] | None = None
         self._ticker: asyncio.Task[None] | None = None
@@ -186,6 +191,7 @@ class Ownership(Generic[S]):
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
+        self.stalls.look(())
         self.observe_ends = False
         # 2. Wait for running handlers within the grace.
         late = await self.dispatcher.wait_running(self._settings.grace_seconds)
@@ -217,8 +223,32 @@ class Ownership(Generic[S]):
                 waiting = [lane.fire_timers(now) for lane in self._lanes.values()]
                 if any(waiting) and ticks % _OBSERVE_TICKS == 0:
                     self.observe_ends = True
+                if ticks % _LOOK_TICKS == 0:
+                    self._look()
         except Exception as error:  # noqa: BLE001 - timers must not stop unnoticed
             self._role.fail(error)
+
+    def _look(self) -> None:
+        """Report what is unfinished: a lane that hangs commits nothing and reports nothing."""
+        for lane in self._lanes.values():
+            for source in lane.sources.values():
+                self._role.observer.oldest_unfinished(
+                    source.topic, source.partition, source.oldest()
+                )
+        self.stalls.look(self._lanes.values())
+
+    def oldest_unfinished(self) -> int | None:
+        """Return the timestamp (ms) of the oldest record fetched and not finished.
+
+        Any thread may call it.
+        """
+        found = [
+            oldest
+            for lane in tuple(self._lanes.values())
+            for source in tuple(lane.sources.values())
+            if (oldest := source.oldest()) is not None
+        ]
+        return min(found, default=None)
 
 
 def _start(tp: TopicPartition, *, committed: int | None, beginning: int, end: int) -> int:

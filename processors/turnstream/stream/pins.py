@@ -68,7 +68,9 @@ PINS: Final[Mapping[str, str]] = {
     "aiokafka.consumer.consumer:AIOKafkaConsumer.committed": "d8706147ab1573ad",
     "aiokafka.consumer.consumer:AIOKafkaConsumer.end_offsets": "f4b19078581881ba",
     "aiokafka.consumer.fetcher:Fetcher._get_actions_per_node": "1dab2cf937d165d0",
+    "aiokafka.consumer.fetcher:Fetcher._proc_fetch_request": "59bf948fff47eed5",
     "aiokafka.consumer.fetcher:Fetcher.fetched_records": "be4348896b9b66af",
+    "aiokafka.consumer.fetcher:PartitionRecords": "94aa0da0dbec8d1b",
     "aiokafka.producer.message_accumulator:BatchBuilder": "8050802ca7514186",
     "aiokafka.producer.message_accumulator:MessageAccumulator.add_batch": "5ed1c5b1367ad854",
     "aiokafka.producer.producer:AIOKafkaProducer.send_batch": "bf42b0f0c5c0646d",
@@ -76,6 +78,9 @@ PINS: Final[Mapping[str, str]] = {
     "aiokafka.producer.sender:SendProduceReqHandler": "708c9da866caf440",
     "aiokafka.producer.sender:Sender._do_txn_commit": "8263eaebb7c30ea1",
     "aiokafka.producer.transaction_manager:TransactionManager": "d0932794d69a6780",
+    "aiokafka.record.default_records:_DefaultRecordBatchPy": "f63fbb5a8a247d54",
+    "aiokafka.record.default_records:_DefaultRecordPy": "89405104e45ad01f",
+    "aiokafka.record.memory_records:_MemoryRecordsPy": "795a0314fbca30af",
 }
 
 

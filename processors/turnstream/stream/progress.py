@@ -39,17 +39,27 @@ class ProgressFormat:
     """`StateFormat` of `Progress`."""
 
     def load(self, value: bytes) -> Progress:
-        """Read a progress record."""
+        """Read a progress record.
+
+        Raises:
+            StateTooNew: Written by a newer version.
+            StateUnreadable: Of an older version, or no such record.
+        """
         try:
             raw = orjson.loads(value)
             version = raw["v"]
-            if isinstance(version, int) and version > VERSION:
+            if type(version) is int and version > VERSION:
                 raise StateTooNew(version)
             watermarks = {str(topic): int(offset) for topic, offset in raw["w"].items()}
-            return Progress(watermarks, int(raw["t"]))
+            progress = Progress(watermarks, int(raw["t"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            message = f"not a progress record: {error!r}"
-            raise StateUnreadable(message) from error
+            message = f"not a progress record ({type(error).__name__})"
+            raise StateUnreadable(message, known=VERSION) from None
+        if version != VERSION:
+            message = f"no migration to version {VERSION}"
+            found = version if type(version) is int else None
+            raise StateUnreadable(message, known=VERSION, found=found, watermarks=watermarks)
+        return progress
 
     def dump(self, state: Progress) -> bytes:
         """Write a progress record."""

@@ -7,8 +7,11 @@ meets a newer writer finds its schema.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
 
 import httpx
 import orjson
@@ -163,6 +166,11 @@ class RegistryClient:
         self._transport = transport
         self._by_id: dict[int, str] = {}
 
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        """The authorities to trust: read once, since that takes longer than a request."""
+        return httpx.create_ssl_context()
+
     async def fetch(self, reference: str) -> str | None:
         """Return the schema with this id; None when the registry has none.
 
@@ -181,8 +189,11 @@ class RegistryClient:
         answer = self._json(response)
         if (kind := answer.get("schemaType", "AVRO")) != "AVRO":
             raise NotAvro(f"the registry says that this is a {kind} schema, expected Avro")
-        self._by_id[schema_id] = str(answer["schema"])
-        return self._by_id[schema_id]
+        text = answer.get("schema")
+        if not isinstance(text, str):
+            raise SchemasUnavailable(f"{self._url} gave no schema for id {schema_id}")
+        self._by_id[schema_id] = text
+        return text
 
     async def register(self, subject: str, text: str) -> int:
         """Register a schema as the newest version of a subject; return its id.
@@ -200,6 +211,31 @@ class RegistryClient:
             raise SchemasUnavailable(f"{self._url} registered {subject!r} without giving an id")
         return schema_id
 
+    async def has(self, subject: str, text: str) -> bool:
+        """Whether a subject has this schema as one of its versions.
+
+        Raises:
+            SchemasUnavailable: The registry does not answer, or refuses.
+        """
+        body = orjson.dumps({"schema": text})
+        response = await self._request("POST", f"/subjects/{subject}", body)
+        if response.status_code == _NOT_FOUND:
+            return False
+        return "id" in self._json(response)
+
+    async def compatible(self, subject: str, text: str) -> bool:
+        """Whether a subject would take this schema as its next version; a new one takes any.
+
+        Raises:
+            SchemasUnavailable: The registry does not answer, or refuses.
+        """
+        body = orjson.dumps({"schema": text})
+        path = f"/compatibility/subjects/{subject}/versions/latest"
+        response = await self._request("POST", path, body)
+        if response.status_code == _NOT_FOUND:
+            return True
+        return self._json(response).get("is_compatible") is True
+
     async def _request(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
         auth = None
         if self._auth is not None:
@@ -208,7 +244,7 @@ class RegistryClient:
         headers = {"Content-Type": _MEDIA_TYPE, "Accept": f"{_MEDIA_TYPE}, application/json"}
         try:
             async with httpx.AsyncClient(
-                timeout=_LOOKUP_SECONDS, transport=self._transport
+                timeout=_LOOKUP_SECONDS, transport=self._transport, verify=self._trusted
             ) as client:
                 return await client.request(
                     method, self._url + path, content=body, headers=headers, auth=auth
@@ -232,6 +268,33 @@ class RegistryClient:
         if not isinstance(answer, dict):
             raise SchemasUnavailable(f"{self._url}{path} gave {type(answer).__name__}, not a dict")
         return answer
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectView:
+    """A subject of the registry beside the schema that we would write."""
+
+    subject: str
+    state: Literal["registered", "compatible", "incompatible"]
+    """`compatible`: not there yet, and it would be taken."""
+
+
+async def subjects_of(settings: Settings, client: RegistryClient) -> tuple[SubjectView, ...]:
+    """Compare the newest packaged schemas with a registry, without changing it.
+
+    Raises:
+        SchemasUnavailable: The registry does not answer, or refuses.
+    """
+    views: list[SubjectView] = []
+    for topic in EVENTS:
+        subject, text = subject_of(settings.topics.name(topic)), newest(topic).text
+        if await client.has(subject, text):
+            views.append(SubjectView(subject, "registered"))
+        elif await client.compatible(subject, text):
+            views.append(SubjectView(subject, "compatible"))
+        else:
+            views.append(SubjectView(subject, "incompatible"))
+    return tuple(views)
 
 
 def codec_for(settings: Settings) -> Codec:

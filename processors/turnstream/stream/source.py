@@ -77,6 +77,7 @@ class Source(Generic[S]):
         "scheduled",
         "topic",
         "tp",
+        "transactions",
     )
 
     def __init__(self, topic: str, *, partition: int, priority: bool, start: int) -> None:
@@ -101,9 +102,15 @@ class Source(Generic[S]):
         """An end offset of the partition and the time (ms) before it was read."""
         self.handled_through = 0
         """Everything that was in the partition at this time (ms) has been handled."""
+        self.transactions = 0
+        """Transactions of its lane so far; one that cannot commit ends the process."""
 
     def advance(self) -> bool:
-        """Move the prefix over finished entries; tell whether it moved."""
+        """Move the prefix over finished entries; tell whether it moved.
+
+        A lane calls it once in every transaction.
+        """
+        self.transactions += 1
         order = self.order
         entry = None
         while order and order[0].done:
@@ -113,6 +120,19 @@ class Source(Generic[S]):
         self.prefix = entry.offset + 1
         self.handled_through = max(self.handled_through, entry.timestamp)
         return True
+
+    def oldest(self) -> int | None:
+        """Return the timestamp (ms) of the first record fetched and not finished.
+
+        Any thread may call it.
+        """
+        for waiting in (self.order, self.backlog):
+            try:
+                timestamp: int = waiting[0].timestamp
+            except IndexError:
+                continue
+            return timestamp
+        return None
 
     def observe_end(self, end: int, *, position: int, at: int) -> None:
         """Take note of the end offset, read at `at` (ms) or later, and of the read position."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+import logging
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from turnstream.stream.closing import ClosedKeys
 from turnstream.stream.handler import StateTooNew, StateUnreadable
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
+logger = logging.getLogger(__name__)
+
+_NAMED_KEYS: Final = 100
+"""Keys with an unreadable state that are logged one by one as a lane opens: after an upgrade that
+reads none of them, a line for each would hold up the rebalance. Each is logged when it is lost."""
+
 
 class States(Generic[S]):
     """What a lane knows of its keys."""
@@ -31,6 +38,8 @@ class States(Generic[S]):
         self.timers = TimerIndex()
         self.parked: set[bytes] = set()
         """Keys whose state was written by a newer version: none of their records is touched."""
+        self.unreadable: dict[bytes, StateUnreadable] = {}
+        """Keys whose state cannot be read: the record stays until their next one is given up."""
         self._closed = ClosedKeys()
         self._forgettable: list[bytes] = []
         """Closed keys that nothing needs any more: removed in the next transaction."""
@@ -47,6 +56,10 @@ class States(Generic[S]):
     ) -> None:
         """Take over the committed state.
 
+        A record that is not of the present version never stops the others. A newer one parks its
+        key. Anything else that cannot be read - an older version without a migration, bytes that
+        are no record - is an error with the key's name; the key's next record is given up with it.
+
         Args:
             records: The changelog's last value of each key.
             partition: The lane's partition number, for messages.
@@ -54,7 +67,7 @@ class States(Generic[S]):
             note: Told each state.
 
         Raises:
-            StartRefused: A record is unreadable, or knows offsets its topic does not have.
+            StartRefused: A record knows offsets that its topic does not have.
         """
         self.store = MemoryStore(
             records.items(), load=self._format.load, hot=self._settings.hot_states
@@ -68,12 +81,8 @@ class States(Generic[S]):
                 self.parked.add(key)
                 continue
             except StateUnreadable as error:
-                message = (
-                    f"changelog {self._settings.changelog!r} partition {partition} has an "
-                    f"unreadable record ({error}): restore the topic, or start a new group with a "
-                    f"new changelog"
-                )
-                raise StartRefused(message) from error
+                self._lose(key, error, partition=partition, ends=ends)
+                continue
             if note is not None:
                 note(key, state)
             watermarks = self._format.watermarks(state)
@@ -82,6 +91,41 @@ class States(Generic[S]):
                 self.timers.update(key, self._format.timers(state))
             elif not self._closed.wait(key, watermarks=watermarks, prefixes=nothing_finished):
                 self._forgettable.append(key)
+        if len(self.unreadable) > _NAMED_KEYS:
+            logger.error(
+                "changelog %r partition %s: %s states cannot be read, %s of them not named here",
+                self._settings.changelog,
+                partition,
+                len(self.unreadable),
+                len(self.unreadable) - _NAMED_KEYS,
+            )
+
+    def _lose(
+        self, key: bytes, error: StateUnreadable, *, partition: int, ends: Mapping[str, int]
+    ) -> None:
+        """Take note of a key whose record cannot be read."""
+        # A made-up watermark would pass the key's records over for ever, without a word.
+        watermarks = {
+            topic: offset
+            for topic, offset in error.watermarks.items()
+            if 0 <= offset < ends.get(topic, 0)
+        }
+        # A new exception, because a raised one holds on to the frames that had the record.
+        self.unreadable[key] = StateUnreadable(
+            str(error), known=error.known, found=error.found, watermarks=watermarks
+        )
+        if len(self.unreadable) <= _NAMED_KEYS:
+            logger.error(
+                "changelog %r partition %s: the state of %r cannot be read (%s; version found: %s, "
+                "version known: %s). It is left as it is until the key's next record, which is "
+                "given up with it: run the version that wrote it, or restore the topic before",
+                self._settings.changelog,
+                partition,
+                key.decode("utf-8", "replace"),
+                error,
+                "none" if error.found is None else error.found,
+                "unnamed" if error.known is None else error.known,
+            )
 
     def encode(self, state: S) -> bytes | None:
         """Return a state's record; `None` for a closed one, which may never be written."""
@@ -93,6 +137,8 @@ class States(Generic[S]):
 
     def put(self, key: bytes, state: S | None) -> None:
         """Set a key's uncommitted state."""
+        if self.unreadable:
+            self.unreadable.pop(key, None)
         self.store.put(key, state)
         self.timers.update(key, self._timers(state))
 

@@ -14,7 +14,6 @@ Words that are negated or said to be over are marked, so that a caller can score
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from math import sqrt
 from typing import Final
 
@@ -32,6 +31,17 @@ from turnstream.text.features import (
     value,
 )
 from turnstream.text.lexicon import lexicon_of
+from turnstream.text.marks import (
+    ASKS,
+    BEGINS,
+    CONTENT,
+    COURTEOUS,
+    DENIES,
+    DIGRESSES,
+    FOREIGN,
+    PAST,
+    SUBJECT,
+)
 from turnstream.text.mentions import Mentions
 from turnstream.text.reading import (
     NO_PAIRS,
@@ -39,21 +49,21 @@ from turnstream.text.reading import (
     Reading,
     Weights,
     Word,
+    Words,
+    by_second,
     negated_in,
     phrases_in,
 )
-from turnstream.text.scope import denied_words
+from turnstream.text.scope import PAST_ENDING, SUBJECTS, denied_words
+from turnstream.text.sums import UNIT, Columns, Row
 from turnstream.text.vocabulary import Speller, Stems
-from turnstream.text.words import BOUNDARY, pieces
+from turnstream.text.words import BOUNDARY, ENDS, pieces, written
 
 _GUESS_WEIGHT: Final = 0.8
 """What a word that was corrected or completed says, compared with one that was written out."""
 
 _FOREIGN_LENGTH: Final = 0.5
 """What a word that no option knows adds to the length of a message, compared with a known one."""
-
-_MOST_FOREIGN: Final = 3
-"""Foreign words that count: the story around a request is not evidence against the request."""
 
 _LONGEST: Final = 2.6
 """Length beyond which a message is not diluted any more: a long one repeats itself."""
@@ -68,9 +78,6 @@ it has no use for."""
 
 _SAME: Final = 0.55
 """Likeness from which a background example is one of an option's own requests."""
-
-_CACHED_WORDS: Final = 16_384
-"""Words whose weights are kept, some 10 MB: customers may write any number of different ones."""
 
 
 class TextIndex:
@@ -95,6 +102,8 @@ class TextIndex:
             background: requests that fit no option; those that do fit one are left out.
         """
         self._size = len(options)
+        self._columns = Columns(self._size + 1)
+        """One per option and one for the square of the length."""
         self._lexicon = lexicon_of(tuple(languages))
         self._stems = Stems(languages)
         self._mentions = Mentions(patterns or {}, wordings or {}, self._stems.key)
@@ -103,9 +112,9 @@ class TextIndex:
         )
         self._rarity: dict[str, float] = {}
         self._weights: dict[str, Weights] = {}
-        self._whole: dict[str, tuple[Weights, float]] = {}
-        """Features that are not of one word, with what they say and add to the square length."""
-        self._pairs: dict[str, dict[str, tuple[Weights, float]]] = {}
+        self._whole: dict[str, Row] = {}
+        """Features that are not of one word, with what they say."""
+        self._pairs: dict[str, dict[str, Row]] = {}
         """The same for two words in a row: the first, to the second."""
         self._learn(options, background)
         self._speller = Speller(
@@ -117,7 +126,7 @@ class TextIndex:
             ],
             self._lexicon.function,
         )
-        self._word = lru_cache(maxsize=_CACHED_WORDS)(self._look_up)
+        self._words = Words(self._look_up)
 
     def read(self, text: str, *, reply: bool = False) -> Reading:
         """Split a message into known words, values and denied words.
@@ -128,34 +137,57 @@ class TextIndex:
                 also without a value.
         """
         valued, text = self._mentions.of_pattern(text)
-        look_up = self._word
-        words = [look_up(piece) for piece in pieces(text)]
-        mentioned = self._mentions.of_wording([word.key for word in words])
-        phrases, spoken = phrases_in(words)
+        words = [*map(self._words.__getitem__, written(text))]
+        marks = 0
+        content: list[int] = []
+        begun: list[int] = []
+        for at, word in enumerate(words):
+            mark = word.marks
+            if mark:
+                marks |= mark
+                if mark & CONTENT:
+                    content.append(at)
+                if mark & BEGINS:
+                    begun.append(at)
+        mentioned: Mapping[int, str] = {}
+        phrases: tuple[str, ...] = ()
+        spoken: set[int] = set()
+        if begun:
+            mentioned = self._mentions.of_wording([word.key for word in words], begun)
+            phrases, spoken = phrases_in(words, begun)
         aside: Collection[int] = ()
         if valued or reply:
-            aside = spoken.union([at for at, word in enumerate(words) if word.aside])
+            if marks & DIGRESSES:
+                spoken.update([at for at, word in enumerate(words) if word.marks & DIGRESSES])
+            aside = spoken
+            content = [at for at in content if at not in aside]
             phrases = tuple([one for one in phrases if one not in ASIDE])
-        content = [
-            at for at, word in enumerate(words) if word.kind == "content" and at not in aside
-        ]
-        foreign = sum([words[at].foreign for at in content])
+        denied: tuple[int, ...] = ()
+        if content and (marks & DENIES or (marks & SUBJECT and marks & PAST)):
+            denied = denied_words([word.text for word in words], content, self._lexicon)
+        foreign = 0
+        if marks & FOREIGN:
+            foreign = sum([words[at].marks & FOREIGN for at in content]) // FOREIGN
+        asks = marks & ASKS != 0
         return Reading(
             words=words,
-            denied=denied_words([word.text for word in words], content, self._lexicon),
-            fields=tuple(dict.fromkeys([*valued, *mentioned.values()])),
+            denied=denied,
+            fields=tuple(dict.fromkeys([*valued, *mentioned.values()]))
+            if valued or mentioned
+            else (),
             mentioned=mentioned,
             valued=tuple(valued),
             phrases=phrases,
             aside=aside,
-            has_content=bool(content or phrases) or any(word.asks for word in words),
-            courteous=any(word.kind == "courtesy" for word in words),
+            has_content=asks or bool(content or phrases),
+            asks=asks,
+            courteous=marks & COURTEOUS != 0,
             foreign_share=foreign / len(content) if foreign else 0.0,
         )
 
     def word(self, piece: str) -> Word:
         """What is known of a word, folded."""
-        return self._word(piece)
+        return self._words[piece]
 
     def negated(self, word: Word) -> list[str]:
         """The features that a word has where it is negated or said to be over."""
@@ -183,92 +215,68 @@ class TextIndex:
         substantial = reading.says_something
         if not self._size or not (reading.has_content or (reading.courteous and not substantial)):
             return [0.0] * self._size
-        said: list[Weights] = []
-        square = self._add_words(said, reading, skipped)
+        said = reading.said(skipped=skipped, passed=COURTEOUS if substantial else 0)
         if not words_only:
-            features = [*map(value, reading.fields), *reading.phrases, *negated_in(reading)]
+            features = [*map(value, reading.fields), *reading.phrases]
+            if reading.denied:
+                features += negated_in(reading)
             if not substantial:
                 features.append(COURTESY)
             for feature in features:
-                found = self._whole.get(feature)
-                if found is not None:
-                    said.append(found[0])
-                    square += found[1]
-        if not said or not square:
+                said += self._whole.get(feature, 0)
+        *totals, square = self._columns.unpacked(said)
+        if not square:
             return [0.0] * self._size
-        length = min(sqrt(square), _LONGEST)
-        totals = [*map(sum, zip(*said, strict=True))]
-        background = totals.pop()
-        return [(total - background) / length for total in totals]
-
-    def _add_words(self, said: list[Weights], reading: Reading, skipped: Collection[int]) -> float:
-        substantial = reading.says_something
-        mentioned = reading.mentioned
-        aside = reading.aside
-        square = 0.0
-        foreign = 0
-        seen: set[str] = set()
-        pairs = NO_PAIRS
-        for at, word in enumerate(reading.words):
-            kind = word.kind
-            if kind == "boundary" or at in skipped or at in aside:
-                pairs = NO_PAIRS
-                continue
-            if kind == "courtesy" and substantial:
-                continue
-            text = word.text
-            if text not in seen:
-                seen.add(text)
-                foreign += word.foreign
-                if at in mentioned:
-                    square += word.square * NAMED_SHARE**2
-                    said.append(word.named)
-                elif not word.foreign or foreign <= _MOST_FOREIGN:
-                    square += word.square
-                    if word.weights:
-                        said.append(word.weights)
-            if text in pairs:
-                together = pairs[text]
-                said.append(together[0])
-                square += together[1]
-            pairs = word.pairs
-        return square
+        length = UNIT * min(sqrt(square / UNIT), _LONGEST)
+        return [total / length for total in totals]
 
     def _look_up(self, piece: str) -> Word:
+        if piece in ENDS:
+            return Word(BOUNDARY, "boundary", "")
         extractor = self._extractor
-        kind = extractor.kind(piece)
-        phrases = tuple(extractor.phrases(piece))
-        if kind == "boundary":
-            return Word(piece, kind, "")
-        piece = self._lexicon.short.get(piece, piece)
-        kind = extractor.kind(piece)
-        key = self._stems.key(piece)
-        found = extractor.of_word(piece, kind)
+        text = self._lexicon.short.get(piece, piece)
+        kind = extractor.kind(text)
+        key = self._stems.key(text)
+        found = extractor.of_word(text, kind)
         weights, square = self._sum(found, 1.0)
-        foreign = False
+        marks = 0
         meant = None
-        if kind == "content" and not self._known(piece):
-            meant = self._speller.meant(piece)
-            foreign = meant is None
+        if kind == "content" and not self._known(text):
+            meant = self._speller.meant(text)
             if meant is None:
+                marks |= FOREIGN
                 square = max(square, _FOREIGN_LENGTH * sum(one * one for one in found.values()))
             else:
                 kind = extractor.kind(meant)
                 key = self._stems.key(meant)
                 weights, square = self._sum(extractor.of_word(meant, kind), _GUESS_WEIGHT)
+        # A phrase is written out: an abbreviation begins none.
+        phrases = extractor.phrases(piece) if text == piece else ()
+        for mark, bears in (
+            (CONTENT, kind == "content"),
+            (COURTEOUS, kind == "courtesy"),
+            (ASKS, not ASKING.isdisjoint(found)),
+            (DIGRESSES, text in self._lexicon.aside),
+            (DENIES, text in self._lexicon.denying),
+            (SUBJECT, text in SUBJECTS),
+            (PAST, text.endswith(PAST_ENDING)),
+            (BEGINS, phrases or self._mentions.begins(key)),
+        ):
+            if bears:
+                marks |= mark
         return Word(
-            text=piece,
+            text=text,
             kind=kind,
             key=key,
             weights=weights,
-            named=tuple([one * NAMED_SHARE for one in weights]) or (0.0,) * (self._size + 1),
-            square=square,
-            foreign=foreign,
-            asks=not ASKING.isdisjoint(found),
-            aside=piece in self._lexicon.aside,
-            concepts=frozenset(extractor.concepts(meant or piece)),
-            pairs=self._pairs.get(piece, NO_PAIRS),
-            phrases=phrases,
+            says=self._row(weights, square),
+            named=self._row([one * NAMED_SHARE for one in weights], square * NAMED_SHARE**2)
+            if self._mentions.uses(key)
+            else 0,
+            marks=marks,
+            concepts=frozenset(extractor.concepts(meant or text)),
+            pairs=self._pairs.get(text, NO_PAIRS),
+            phrases=by_second(phrases),
         )
 
     def _known(self, piece: str) -> bool:
@@ -284,8 +292,7 @@ class TextIndex:
                 continue
             scale = strength * self._rarity[feature] * share
             square += scale * scale
-            for at, one in enumerate(weights):
-                total[at] += one * scale
+            total = [before + one * scale for before, one in zip(total, weights, strict=True)]
         return (_bounded(total, 1.0) if square else ()), square
 
     def _learn(self, options: Sequence[OptionTexts], background: Sequence[str]) -> None:
@@ -327,12 +334,18 @@ class TextIndex:
             strength = strength_of(feature)
             if strength:
                 scale = strength * self._rarity[feature]
-                says = (_bounded(weights, scale), scale * scale)
+                says = self._row(_bounded(weights, scale), scale * scale)
                 before, _, then = feature.partition(" ")
                 if then:
                     self._pairs.setdefault(before, {})[then] = says
                 else:
                     self._whole[feature] = says
+
+    def _row(self, weights: Sequence[float], square: float) -> Row:
+        if not weights:
+            return self._columns.packed([0.0] * self._size + [square])
+        *others, background = weights
+        return self._columns.packed([*[one - background for one in others], square])
 
     def _affirmed(self, description: str) -> str:
         """A description without what it excludes: *one that has not been sent*."""
@@ -349,7 +362,10 @@ class TextIndex:
 
 
 def _bounded(weights: Sequence[float], scale: float) -> Weights:
-    return tuple([min(max(one * scale, -_WORD_CEILING), _WORD_CEILING) for one in weights])
+    scaled = [one * scale for one in weights]
+    if max(scaled) > _WORD_CEILING or min(scaled) < -_WORD_CEILING:
+        scaled = [min(max(one, -_WORD_CEILING), _WORD_CEILING) for one in scaled]
+    return tuple(scaled)
 
 
 def _texts(

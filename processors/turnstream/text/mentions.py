@@ -36,15 +36,20 @@ class Mentions:
             for field, pattern in patterns.items()
             if not any((compiled := _searching(pattern)).search(one) for one in _ANYTHING)
         ]
-        self._wordings: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        self._wordings: dict[str, list[tuple[list[str], str]]] = {}
+        """First key of a name, to its keys and the field."""
         for field, texts in wordings.items():
             for text in dict.fromkeys(texts):
-                keys = tuple([key(word) for word in pieces(text) if word != BOUNDARY])
+                keys = [key(word) for word in pieces(text) if word != BOUNDARY]
                 if keys:
                     entry = (keys, field)
                     entries = self._wordings.setdefault(keys[0], [])
                     if entry not in entries:
                         entries.append(entry)
+
+        self._parts = {
+            part for entries in self._wordings.values() for keys, _ in entries for part in keys
+        }
 
     def of_pattern(self, text: str) -> tuple[list[str], str]:
         """Fields whose pattern occurs in the text, and the text without those values."""
@@ -56,19 +61,26 @@ class Mentions:
                 text = without
         return fields, text
 
-    def of_wording(self, keys: Sequence[str]) -> dict[int, str]:
+    def begins(self, key: str) -> bool:
+        """Whether a word with this key may begin the name of a value."""
+        return key in self._wordings
+
+    def uses(self, key: str) -> bool:
+        """Whether a word with this key may be part of the name of a value."""
+        return key in self._parts
+
+    def of_wording(self, keys: list[str], places: Sequence[int] | None = None) -> dict[int, str]:
         """Positions of the words that name a value, with its field.
 
         Args:
             keys: the keys of a text's words, in order.
+            places: positions where a name may begin, ascending; all of them by default.
         """
         found: dict[int, str] = {}
-        if self._wordings.keys().isdisjoint(keys):
-            return found
-        for at, key in enumerate(keys):
-            for wording, field in self._wordings.get(key, ()):
+        for at in range(len(keys)) if places is None else places:
+            for wording, field in self._wordings.get(keys[at], ()):
                 end = at + len(wording)
-                if len(wording) == 1 or tuple(keys[at:end]) == wording:
+                if len(wording) == 1 or keys[at:end] == wording:
                     for position in range(at, end):
                         found.setdefault(position, field)
         return found

@@ -1,17 +1,31 @@
 """What is known of a word, and of a message once it is read."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from turnstream.text.acts import ASIDE
 from turnstream.text.features import Kind, negated
+from turnstream.text.marks import FOREIGN
+from turnstream.text.sums import Row
+from turnstream.text.words import BOUNDARY
 
 Weights = tuple[float, ...]
 """One number per option, the background last; empty for a word that says nothing."""
 
-NO_PAIRS: Final[Mapping[str, tuple[Weights, float]]] = {}
+Phrase = tuple[tuple[str, ...], str]
+"""The words of a phrase, with its concept."""
+
+NO_PAIRS: Final[Mapping[str, Row]] = {}
 """Of a word that says nothing together with any other."""
+NO_PHRASES: Final[Mapping[str, Sequence[Phrase]]] = {}
+"""Of a word that begins none."""
+
+_MOST_FOREIGN: Final = 3
+"""Foreign words that count: the story around a request is not evidence against the request."""
+
+CACHED_WORDS: Final = 16_384
+"""Words whose weights are kept, some 10 MB: customers may write any number of different ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +47,39 @@ class Word:
     kind: Kind
     key: str
     weights: Weights = ()
-    named: Weights = ()
-    """Its weights where it names a value."""
-    square: float = 0.0
-    """What it adds to the square of a message's length."""
-    foreign: bool = False
-    """A content word that no option knows."""
-    asks: bool = False
-    """It asks by itself, like *where*."""
-    aside: bool = False
-    """It may speak of the conversation itself, like *mistyped*."""
+    says: Row = 0
+    """Its weights beyond the background and, last, what it adds to the square of a message's
+    length."""
+    named: Row = 0
+    """The same where it names a value."""
+    marks: int = 0
+    """Bits of :mod:`turnstream.text.marks`."""
     concepts: frozenset[str] = frozenset()
     """Features of the concepts that it belongs to."""
-    pairs: Mapping[str, tuple[Weights, float]] = field(default_factory=dict)
-    """Word that follows it, to what the two say together and add to the square length."""
-    phrases: tuple[tuple[tuple[str, ...], str], ...] = ()
-    """Phrases that begin with it, with their concepts."""
+    pairs: Mapping[str, Row] = field(default_factory=lambda: NO_PAIRS)
+    """Word that follows it, to what the two say together."""
+    phrases: Mapping[str, Sequence[Phrase]] = field(default_factory=lambda: NO_PHRASES)
+    """Word that follows it, to the phrases that begin with the two."""
+
+
+class Words(dict[str, Word]):
+    """The words that were met so far, looked up when they are first met."""
+
+    def __init__(self, look_up: Callable[[str], Word]) -> None:
+        """Begin with none.
+
+        Args:
+            look_up: finds out what is known of a word.
+        """
+        super().__init__()
+        self._look_up = look_up
+
+    def __missing__(self, piece: str) -> Word:
+        if len(self) >= CACHED_WORDS:
+            # To look the usual words up again now and then costs less than to keep their order.
+            self.clear()
+        word = self[piece] = self._look_up(piece)
+        return word
 
 
 @dataclass(slots=True)
@@ -70,7 +101,9 @@ class Reading:
     """Positions of words that speak of the conversation itself, next to such a value. They do not
     count: *sorry, wrong one, I meant A-1002* says no more than *A-1002*."""
     has_content: bool
-    """It has a content word, a phrase, or a word like *where*."""
+    """It has a content word, a phrase, or a word that asks by itself."""
+    asks: bool
+    """It has a word that asks by itself, like *where*."""
     courteous: bool
     """It has a courtesy."""
     foreign_share: float
@@ -81,18 +114,62 @@ class Reading:
         """It has content, or a value."""
         return self.has_content or bool(self.fields)
 
+    def said(self, *, skipped: Collection[int], passed: int) -> Row:
+        """What its words say, each once, and what pairs of them say.
+
+        Args:
+            skipped: positions of words to leave out.
+            passed: marks of words that do not count.
+        """
+        mentioned = self.mentioned
+        omitted = {*skipped, *self.aside} if skipped or self.aside else ()
+        unusual = {*omitted, *mentioned} if omitted or mentioned else ()
+        looked_at = passed | FOREIGN
+        said = 0
+        foreign = 0
+        seen: set[str] = set()
+        pairs = NO_PAIRS
+        for at, word in enumerate(self.words):
+            text = word.text
+            says = word.says
+            if at in unusual or word.marks & looked_at:
+                if at in omitted:
+                    pairs = NO_PAIRS
+                    continue
+                if word.marks & passed:
+                    continue
+                if word.marks & FOREIGN and text not in seen:
+                    foreign += 1
+                if at in mentioned:
+                    says = word.named
+                elif word.marks & FOREIGN and foreign > _MOST_FOREIGN:
+                    says = 0
+            if text in pairs:
+                said += pairs[text]
+            pairs = word.pairs
+            if text not in seen:
+                seen.add(text)
+                said += says
+        return said
+
 
 def negated_in(reading: Reading) -> list[str]:
     """The features of the negated words of a message."""
     return [one for at in reading.denied for one in negated(reading.words[at].key)]
 
 
-def phrases_in(words: Sequence[Word]) -> tuple[tuple[str, ...], set[int]]:
-    """The concepts of the phrases, and the positions of those that may speak of another value."""
+def phrases_in(words: Sequence[Word], places: Sequence[int]) -> tuple[tuple[str, ...], set[int]]:
+    """The concepts of the phrases, and the positions of those that may speak of another value.
+
+    Args:
+        words: the words of a message.
+        places: positions where a phrase may begin, ascending.
+    """
     found: list[str] = []
     spoken: set[int] = set()
-    for at, word in enumerate(words):
-        for phrase, concept in word.phrases:
+    for at in places:
+        second = words[at + 1].text if at + 1 < len(words) else BOUNDARY
+        for phrase, concept in words[at].phrases.get(second, ()):
             following = words[at : at + len(phrase)]
             if tuple([one.text for one in following]) == phrase:
                 if concept not in found:
@@ -100,3 +177,11 @@ def phrases_in(words: Sequence[Word]) -> tuple[tuple[str, ...], set[int]]:
                 if concept in ASIDE:
                     spoken.update(range(at, at + len(phrase)))
     return tuple(found), spoken
+
+
+def by_second(phrases: Sequence[Phrase]) -> Mapping[str, Sequence[Phrase]]:
+    """The phrases that begin with one word by the word that follows."""
+    found: dict[str, list[Phrase]] = {}
+    for phrase in phrases:
+        found.setdefault(phrase[0][1], []).append(phrase)
+    return found or NO_PHRASES

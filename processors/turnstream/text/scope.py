@@ -28,7 +28,9 @@ annuler*."""
 _LINKS: Final = frozenset({"to", "de", "d"})
 """Tie a word to the verb before it: in *not asking you to cancel* both are negated."""
 
-_SUBJECTS: Final = frozenset({"i", "we", "you", "they", "he", "she"})
+PAST_ENDING: Final = "ed"
+SUBJECTS: Final = frozenset({"i", "we", "you", "they", "he", "she"})
+"""Say of an English past tense right after them that it is over: *I cancelled it*."""
 
 
 def denied_words(words: Sequence[str], content: Sequence[int], lexicon: Lexicon) -> tuple[int, ...]:
@@ -39,16 +41,30 @@ def denied_words(words: Sequence[str], content: Sequence[int], lexicon: Lexicon)
         content: positions of its content words, ascending.
         lexicon: the words of its languages.
     """
-    if lexicon.denying.isdisjoint(words) and _SUBJECTS.isdisjoint(words):
-        return ()
-    return tuple([at for at in content if _denied(words, at, content, lexicon)])
+    reached = _reached(words, lexicon)
+    return tuple(
+        [
+            at
+            for at in content
+            if (at in reached and _denied(words, at, content, lexicon))
+            or (at and words[at - 1] in SUBJECTS and words[at].endswith(PAST_ENDING))
+        ]
+    )
+
+
+def _reached(words: Sequence[str], lexicon: Lexicon) -> set[int]:
+    """Positions near enough to a denying word to be worth a closer look."""
+    reached: set[int] = set()
+    for at, word in enumerate(words):
+        if word in lexicon.denying:
+            over = word not in lexicon.negation and word not in lexicon.opening
+            reach = _COMPLETED_REACH if over else _NEGATION_REACH
+            reached.update(range(at + 1, at + 1 + reach))
+    return reached
 
 
 def _denied(words: Sequence[str], at: int, content: Sequence[int], lexicon: Lexicon) -> bool:
     completed = lexicon.completed
-    before = words[at - 1] if at else ""
-    if before in _SUBJECTS and words[at].endswith("ed"):
-        return True
     participle = not words[at].endswith(_INFINITIVES)
     for back in range(1, _NEGATION_REACH + 1):
         where = at - back

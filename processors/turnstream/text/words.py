@@ -17,6 +17,8 @@ MAX_CHARACTERS: Final = 2_000
 
 _MARKS: Final = re.compile("[\u0300-\u036f]+")
 _PIECE: Final = re.compile(r"[^\W_]+|[.,;:!?()\n…]")
+_PLAIN_PIECE: Final = re.compile(r"[a-z0-9]+|[.,;:!?()\n]")
+"""The same for folded text in ASCII, twice as fast."""
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
 
 
@@ -25,26 +27,34 @@ def folded(text: str) -> str:
     if text.isascii():
         return text.lower()
     plain = _MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    if plain.isascii():
+        return plain
     return plain.replace("\u2019", "'").replace("œ", "oe").replace("æ", "ae")
 
 
-def pieces(text: str) -> list[str]:
-    """Words in order, with :data:`BOUNDARY` between clauses."""
+ENDS: Final = frozenset(".,;:!?()\n…")
+"""Punctuation between clauses."""
+
+
+def written(text: str) -> list[str]:
+    """Words and punctuation between clauses, in order."""
     plain = folded(text[:MAX_CHARACTERS])
     if "'" in plain:
         plain = plain.replace("n't", "nt")
-    found = _PIECE.findall(plain)
     if plain.isascii():
-        return [BOUNDARY if one in _ENDS else one for one in found]
+        return _PLAIN_PIECE.findall(plain)
+    found: list[str] = _PIECE.findall(plain)
+    if _UNSPACED.search(plain) is None:
+        return found
     split: list[str] = []
     for one in found:
-        if one in _ENDS:
-            split.append(BOUNDARY)
-        elif _UNSPACED.search(one) is None:
+        if _UNSPACED.search(one) is None:
             split.append(one)
         else:
             split.extend(one[at : at + 2] for at in range(max(len(one) - 1, 1)))
     return split
 
 
-_ENDS: Final = frozenset(".,;:!?()\n…")
+def pieces(text: str) -> list[str]:
+    """Words in order, with :data:`BOUNDARY` between clauses."""
+    return [BOUNDARY if one in ENDS else one for one in written(text)]

@@ -49,12 +49,15 @@ class FunctionTool:
             binding: where the function is.
 
         Raises:
-            BindingError: the target cannot be imported or called.
+            BindingError: the target cannot be imported, or not be called with the tool's arguments.
         """
         self._tool = tool
         self._function = _imported(name, binding.target)
         self._asynchronous = inspect.iscoroutinefunction(self._function)
-        self._accepts = _accepted(self._function)
+        signature = _signature(self._function)
+        self._accepts = _accepted(signature)
+        if signature is not None:
+            _check_arguments(name, tool, binding.target, signature, self._accepts)
         self._results = ResultSchema(tool.result_schema)
         self._name = name
         self._threads = asyncio.Semaphore(_THREADS)
@@ -160,9 +163,44 @@ def _imported(name: str, target: str) -> Callable[..., Any]:
     return found
 
 
-def _accepted(function: Callable[..., Any]) -> frozenset[str]:
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The function's signature; None for one that Python cannot look into."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _accepted(signature: inspect.Signature | None) -> frozenset[str]:
     return frozenset(
         name
-        for name, parameter in inspect.signature(function).parameters.items()
+        for name, parameter in (signature.parameters.items() if signature is not None else ())
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     )
+
+
+def _check_arguments(
+    name: str,
+    tool: Tool,
+    target: str,
+    signature: inspect.Signature,
+    accepts: frozenset[str],
+) -> None:
+    """Find out at the start what else would fail at every call.
+
+    Raises:
+        BindingError: the function lacks a parameter, or requires one that a call may leave out.
+    """
+    properties, required = (tool.input_schema.get(key) for key in ("properties", "required"))
+    every = set(properties) if isinstance(properties, dict) else set()
+    always = every.intersection(required) if isinstance(required, list) else set()
+    ours = accepts & {"idempotency_key", "subject_id"}
+    for names in (every, always):
+        try:
+            signature.bind(**dict.fromkeys(names | ours))
+        except TypeError as error:
+            given = ", ".join(sorted(names)) or "none"
+            raise BindingError(
+                f"tools.{name}.binding.target: {target!r} cannot be called with the tool's "
+                f"arguments ({given}): {error}"
+            ) from None

@@ -1,39 +1,68 @@
 """``turnstream doctor``: every check with its finding, and what to do about it."""
 
 import json
+import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+from tests import small_shop
 from tests.unit.cli.test_run import deployment
 from turnstream.cli.root import app
-from turnstream.stream import topics
-from turnstream.stream.topics import Change, Plan, TopicsRefused, WantedTopic
+from turnstream.stream import groups, registry, topics
+from turnstream.stream.groups import Brokers, GroupView, Position
+from turnstream.stream.registry import RegistryClient, SchemasUnavailable
+from turnstream.stream.topics import Change, Plan, TopicsRefused, TopicsUnsupported, WantedTopic
 
-Findings = dict[str, tuple[str, str, str]]
+APIS = {1: 12, 22: 4, 24: 3, 28: 3}
 
 TOPIC = WantedTopic("conversation.turns", 4, 1, {})
 
 
 def planned(
-    monkeypatch: pytest.MonkeyPatch, *changes: Change, error: Exception | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    *changes: Change,
+    error: Exception | None = None,
+    apis: Mapping[int, int] = APIS,
+    positions: Sequence[Position] = (Position("conversation.turns", 0, 3, 0, 3),),
+    members: int | None = 1,
 ) -> None:
-    """Let a cluster differ so from its plan."""
+    """Let a cluster differ so from its plan, and every group stand at these positions."""
 
     async def plan(_settings: object) -> Plan:
         if error is not None:
             raise error
         return Plan(changes, topics=10)
 
+    async def brokers_of(_settings: object) -> Brokers:
+        return Brokers(3, apis)
+
+    async def groups_of(
+        _settings: object, asked: Mapping[str, Sequence[str]]
+    ) -> tuple[GroupView, ...]:
+        return tuple(GroupView(name, members, tuple(positions)) for name in asked)
+
     monkeypatch.setattr(topics, "plan", plan)
+    monkeypatch.setattr(groups, "brokers_of", brokers_of)
+    monkeypatch.setattr(groups, "groups_of", groups_of)
 
 
 def examined(config: Path) -> tuple[int, list[dict[str, str]]]:
     """Exit status and findings."""
     result = CliRunner().invoke(app, ["doctor", "-c", str(config), "-o", "json"])
     return result.exit_code, json.loads(result.stdout)
+
+
+def of(findings: list[dict[str, str]], check: str) -> list[dict[str, str]]:
+    """The findings of one check."""
+    return [one for one in findings if one["check"] == check]
+
+
+GROUPS = [f"group {role}" for role in ("decide", "execute", "answer", "classify", "shadow")]
 
 
 def statuses(findings: list[dict[str, str]]) -> list[tuple[str, str]]:
@@ -48,15 +77,14 @@ def test_a_sound_deployment_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     status, findings = examined(deployment(tmp_path))
 
     assert 0 == status
-    assert [
-        ("configuration", "ok"),
-        ("catalog", "ok"),
-        ("models", "ok"),
-        ("broker", "ok"),
-        ("topics", "ok"),
-    ] == statuses(findings)
+    checks = ("versions", "configuration", "catalog", "models", "tools", "secrets", "broker")
+    assert [(check, "ok") for check in (*checks, "topics", *GROUPS)] == statuses(findings)
     assert {""} == {one["remedy"] for one in findings}
-    assert "by-word-1" in findings[2]["detail"]
+    (versions,), (models,) = of(findings, "versions"), of(findings, "models")
+    assert "Python 3." in versions["detail"]
+    assert "aiokafka " in versions["detail"]
+    assert "by-word-1" in models["detail"]
+    assert "lag 0" in findings[-1]["detail"]
 
 
 def test_a_table_is_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +97,7 @@ def test_a_table_is_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     assert 1 == result.exit_code
     assert "[red]nobody[/red]" in result.stdout
-    assert "problem" in result.stdout
+    assert "fail" in result.stdout
 
 
 def test_a_bad_configuration_ends_the_examination(tmp_path: Path) -> None:
@@ -80,9 +108,9 @@ def test_a_bad_configuration_ends_the_examination(tmp_path: Path) -> None:
     status, findings = examined(path)
 
     assert 1 == status
-    assert [("configuration", "problem")] == statuses(findings)
-    assert "turnstream.yaml:1" in findings[0]["detail"]
-    assert findings[0]["remedy"]
+    assert [("versions", "ok"), ("configuration", "fail")] == statuses(findings)
+    assert "turnstream.yaml:1" in findings[1]["detail"]
+    assert findings[1]["remedy"]
 
 
 def test_a_bad_catalog_is_named_and_the_cluster_looked_at(
@@ -95,12 +123,14 @@ def test_a_bad_catalog_is_named_and_the_cluster_looked_at(
 
     assert 1 == status
     assert [
+        ("versions", "ok"),
         ("configuration", "ok"),
-        ("catalog", "problem"),
+        ("catalog", "fail"),
+        ("secrets", "ok"),
         ("broker", "ok"),
         ("topics", "ok"),
-    ] == statuses(findings)
-    assert "catalog.yaml:2" in findings[1]["detail"]
+    ] == statuses(findings)[:6]
+    assert "catalog.yaml:2" in findings[2]["detail"]
 
 
 NO_MODULE = {"kind": "python", "target": "no_such_module:make"}
@@ -138,9 +168,9 @@ def test_every_model_is_made(
     status, findings = examined(deployment(tmp_path, **changes))
 
     assert 1 == status
-    assert ("models", "problem") == statuses(findings)[2]
-    assert where in findings[2]["detail"]
-    assert findings[2]["remedy"]
+    assert ("models", "fail") == statuses(findings)[3]
+    assert where in findings[3]["detail"]
+    assert findings[3]["remedy"]
 
 
 def test_a_broker_that_is_not_there_is_named(
@@ -152,7 +182,7 @@ def test_a_broker_that_is_not_there_is_named(
     status, findings = examined(deployment(tmp_path, kafka={"bootstrap_servers": "k:9092"}))
 
     assert 1 == status
-    assert ("broker", "problem") == statuses(findings)[-1]
+    assert ("broker", "fail") == statuses(findings)[-1]
     assert "k:9092" in findings[-1]["detail"]
     assert "kafka.bootstrap_servers" in findings[-1]["remedy"]
 
@@ -170,12 +200,13 @@ def test_differing_topics_are_named_with_what_mends_them(
     status, findings = examined(deployment(tmp_path))
 
     assert 1 == status
-    assert [("topics", "problem"), ("topics", "problem")] == statuses(findings)[-2:]
+    found = of(findings, "topics")
+    assert ["fail", "fail"] == [one["status"] for one in found]
     assert [
         ("conversation.control: create: 4 partitions", "turnstream topics apply"),
-        ("conversation.turns: partitions: has 6, wanted 4", findings[-1]["remedy"]),
-    ] == [(one["detail"], one["remedy"]) for one in findings[-2:]]
-    assert "set `partitions`" in findings[-1]["remedy"]
+        ("conversation.turns: partitions: has 6, wanted 4", found[-1]["remedy"]),
+    ] == [(one["detail"], one["remedy"]) for one in found]
+    assert "set `partitions`" in found[-1]["remedy"]
 
 
 def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -189,5 +220,260 @@ def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
     status, findings = examined(deployment(tmp_path, kafka=kafka))
 
     assert 1 == status
+    assert [("secrets", "fail"), ("broker", "fail")] == statuses(findings)[-2:]
+    assert "kafka.sasl_password: env:NO_SUCH_VARIABLE" in findings[-2]["detail"]
     assert "NO_SUCH_VARIABLE" in findings[-1]["detail"]
     assert "provide the secret" == findings[-1]["remedy"]
+
+
+def with_binding(binding: dict[str, Any], **changes: Any) -> str:
+    """The small shop's catalog with another binding of its tool."""
+    tool = {**small_shop.CATALOG["tools"]["get_order"], "binding": binding, **changes}
+    text: str = yaml.safe_dump({**small_shop.CATALOG, "tools": {"get_order": tool}})
+    return text
+
+
+SECRET = "a-very-secret-value"
+
+
+def test_every_reference_is_resolved_and_none_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of options and headers as well; who must set it is said."""
+    planned(monkeypatch)
+    monkeypatch.setenv("GOOD_KEY", SECRET)
+    monkeypatch.setenv("SHOP_URL", "http://127.0.0.1:1")
+    headers = {"X-Key": "env:GOOD_KEY", "X-Other": "file:absent.txt", "X-Plain": "v1"}
+    binding = {"kind": "http", "url": "{SHOP_URL}/orders", "headers": headers}
+    options = {"target": "tests.small_shop:by_word", "options": {"keys": ["env:NOT_SET"]}}
+
+    status, findings = examined(
+        deployment(
+            tmp_path,
+            catalog=with_binding(binding),
+            deciders={
+                "by_word": {"kind": "python", "target": "tests.small_shop:by_word"},
+                "other": {"kind": "python", **options},
+            },
+        )
+    )
+
+    found = of(findings, "secrets")
+    assert 1 == status
+    assert ["fail", "fail"] == [one["status"] for one in found]
+    assert found[0]["detail"].startswith("deciders.other.options.keys.0: env:NOT_SET")
+    assert found[1]["detail"].startswith("tools.get_order.binding.headers.X-Other: file:absent.txt")
+    assert "turnstream run execute" in found[1]["remedy"]
+    assert SECRET not in json.dumps(findings)
+
+
+@pytest.mark.parametrize(
+    ("binding", "named"),
+    [
+        ({"kind": "function", "target": "nowhere:no"}, "cannot be imported"),
+        ({"kind": "function", "target": f"{__name__}:takes_another"}, "'number'"),
+        ({"kind": "function", "target": f"{__name__}:takes_more"}, "'account'"),
+        ({"kind": "http", "url": "{BAD_URL}/orders"}, "BAD_URL"),
+    ],
+)
+def test_a_tool_that_cannot_be_bound_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binding: dict[str, Any], named: str
+) -> None:
+    """A function that is not there or takes other arguments, a base URL that is none."""
+    planned(monkeypatch)
+    monkeypatch.setenv("BAD_URL", "shop.example.com")
+
+    status, findings = examined(deployment(tmp_path, catalog=with_binding(binding)))
+
+    (found,) = of(findings, "tools")
+    assert (1, "fail") == (status, found["status"])
+    assert "tools.get_order.binding" in found["detail"]
+    assert named in found["detail"]
+    assert found["remedy"]
+
+
+def takes_another(number: str) -> dict[str, str]:
+    """A tool with another name for its argument."""
+    return {"status": number}
+
+
+def takes_more(order_id: str, account: str) -> dict[str, str]:
+    """A tool that wants what no call gives."""
+    return {"status": order_id + account}
+
+
+def test_a_base_url_that_nobody_has_set_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all tools behind it."""
+    planned(monkeypatch)
+    binding = {"kind": "http", "url": "{NO_URL}/orders"}
+    tool = {**small_shop.CATALOG["tools"]["get_order"], "binding": binding}
+    tools = {"get_order": tool, "find_order": {**tool, "description": "Find.", "answer": None}}
+    catalog = yaml.safe_dump({**small_shop.CATALOG, "tools": tools})
+
+    status, findings = examined(deployment(tmp_path, catalog=catalog))
+
+    (found,) = of(findings, "tools")
+    assert (1, "fail") == (status, found["status"])
+    assert "NO_URL is not set, the base URL of find_order, get_order" == found["detail"]
+    assert "NO_URL" in found["remedy"]
+
+
+def test_a_write_that_takes_too_long_for_a_stop_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executor would refuse to start."""
+    planned(monkeypatch)
+    binding = small_shop.CATALOG["tools"]["get_order"]["binding"]
+    catalog = with_binding(binding, effect="write", threshold=0.5, timeout_seconds=60)
+
+    status, findings = examined(deployment(tmp_path, catalog=catalog))
+
+    (found,) = of(findings, "tools")
+    assert (1, "fail") == (status, found["status"])
+    assert "tools.get_order.timeout_seconds" in found["detail"]
+
+
+def test_a_service_that_is_not_there_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be reachable from where the tools are called; one that listens is fine."""
+    planned(monkeypatch)
+    with socket.socket() as service:
+        service.bind(("127.0.0.1", 0))
+        port = service.getsockname()[1]
+        binding = {"kind": "http", "url": f"http://127.0.0.1:{port}/orders"}
+        config = deployment(tmp_path, catalog=with_binding(binding))
+        absent_status, absent = examined(config)
+        service.listen()
+        status, findings = examined(config)
+
+    (missing,), (there,) = of(absent, "tools"), of(findings, "tools")
+    assert (0, "warn") == (absent_status, missing["status"])
+    assert f"127.0.0.1:{port} cannot be connected to" in missing["detail"]
+    assert "get_order" in missing["detail"]
+    assert missing["remedy"]
+    assert (0, "ok") == (status, there["status"])
+
+
+def test_a_broker_that_lacks_something_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without transactions nothing can be promised; an old one is not known to work."""
+    planned(monkeypatch, apis={1: 11, 22: 4, 28: 3})
+
+    status, findings = examined(deployment(tmp_path))
+
+    (found,) = of(findings, "broker")
+    assert (1, "fail") == (status, found["status"])
+    assert "AddPartitionsToTxn (24), Fetch 12, has 11" in found["detail"]
+
+
+def test_a_broker_without_administration_is_fine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo's embedded one."""
+    planned(monkeypatch, error=TopicsUnsupported("no settings"))
+
+    status, findings = examined(deployment(tmp_path))
+
+    assert 0 == status
+    assert [("broker", "ok"), ("topics", "ok")] == statuses(findings)[-2:]
+
+
+TURNS = "conversation.turns"
+
+
+@pytest.mark.parametrize(
+    ("position", "members", "changes", "status", "words"),
+    [
+        (Position(TURNS, 0, None, 0, 9), 0, {}, "warn", "has never committed"),
+        (
+            Position(TURNS, 0, None, 0, 9),
+            0,
+            {"start_from": "latest"},
+            "ok",
+            "is new; it starts from latest",
+        ),
+        (Position(TURNS, 0, 9, 0, 5), 1, {}, "fail", "conversation.turns/0 at 9 of 5"),
+        (Position(TURNS, 0, 2, 4, 9), 1, {}, "warn", "conversation.turns/0 at 2, log from 4"),
+        (Position(TURNS, 0, 2, 0, 1500), 2, {}, "ok", "2 running, lag 1,498"),
+        (Position(TURNS, 0, 2, 0, 9), 0, {}, "warn", "0 running, lag 7"),
+        (Position(TURNS, 0, 9, 0, 9), 0, {}, "ok", "0 running, lag 0"),
+        (Position(TURNS, 0, 9, 0, 9), None, {}, "ok", "members not told"),
+    ],
+)
+def test_where_each_group_stands(  # noqa: PLR0917 - a table of cases
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    position: Position,
+    members: int | None,
+    changes: dict[str, Any],
+    status: str,
+    words: str,
+) -> None:
+    """Known or not, within the log or not, how far behind, and whether anybody reads."""
+    planned(monkeypatch, positions=[position], members=members)
+
+    code, findings = examined(deployment(tmp_path, **changes))
+
+    (found,) = of(findings, "group decide")
+    assert (int(status == "fail"), status) == (code, found["status"])
+    assert words in found["detail"]
+    assert (status == "ok") == (found["remedy"] == "")
+
+
+def test_groups_that_may_not_be_looked_at_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The roles may have the right that who asks has not."""
+    planned(monkeypatch)
+
+    async def refused(*_: object) -> tuple[GroupView, ...]:
+        raise PermissionError("not for you")
+
+    monkeypatch.setattr(groups, "groups_of", refused)
+
+    status, findings = examined(deployment(tmp_path))
+
+    assert (0, ("groups", "warn")) == (status, statuses(findings)[-1])
+    assert "not for you" in findings[-1]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("known", "compatible", "status", "words"),
+    [
+        (True, True, "ok", "has all 12 subjects"),
+        (False, True, "ok", "0 of 12 subjects"),
+        (False, False, "fail", "conversation.turns-value"),
+        (SchemasUnavailable("it does not answer"), True, "fail", "it does not answer"),
+    ],
+)
+def test_the_registry_is_asked(  # noqa: PLR0917 - a table of cases
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    known: bool | Exception,
+    compatible: bool,
+    status: str,
+    words: str,
+) -> None:
+    """Whether it answers, has our schemas, and would take those that it has not."""
+    planned(monkeypatch)
+
+    async def has(_self: RegistryClient, _subject: str, _text: str) -> bool:
+        if isinstance(known, Exception):
+            raise known
+        return known
+
+    async def takes(_self: RegistryClient, _subject: str, _text: str) -> bool:
+        return compatible
+
+    monkeypatch.setattr(registry.RegistryClient, "has", has)
+    monkeypatch.setattr(registry.RegistryClient, "compatible", takes)
+
+    code, findings = examined(deployment(tmp_path, registry={"url": "http://registry:8081"}))
+
+    (found,) = of(findings, "registry")
+    assert (int(status == "fail"), status) == (code, found["status"])
+    assert words in found["detail"]

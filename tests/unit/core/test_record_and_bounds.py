@@ -19,9 +19,10 @@ from turnstream.core.bounds import (
     shortened,
 )
 from turnstream.core.conversation import Conversation
+from turnstream.core.effects import Abandoned
 from turnstream.core.errors import DefinitionError
-from turnstream.core.events import Passage, SessionClaims
-from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load
+from turnstream.core.events import ConversationTurn, OutboundMessage, Passage, SessionClaims
+from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load, lost
 from turnstream.core.ruleset import Limits
 
 NASTY = ["\U0001f600", "\x00", '"', "é", "\n", "x"]
@@ -72,6 +73,53 @@ def test_unreadable_records(stored: bytes, message: str) -> None:
     with pytest.raises(RecordUnreadable, match=message) as caught:
         load(stored)
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("stored", "version", "watermarks"),
+    [
+        (b"not json", None, {}),
+        (b"[]", None, {}),
+        (b'{"record_version":"1"}', None, {}),
+        (b'{"record_version":0,"watermarks":[1]}', 0, {}),
+        (b'{"record_version":0,"watermarks":{"a":7,"b":"x","c":-1,"d":true}}', 0, {"a": 7}),
+        (b'{"record_version":1,"watermarks":{"a":7},"phase":"?"}', 1, {"a": 7}),
+    ],
+)
+def test_what_can_be_made_out_of_an_unreadable_record(
+    stored: bytes, version: int | None, watermarks: dict[str, int]
+) -> None:
+    """The version for the log, and the watermarks, so that no input is handled twice."""
+    with pytest.raises(RecordUnreadable) as caught:
+        load(stored)
+
+    assert version == caught.value.version
+    assert watermarks == caught.value.watermarks
+
+
+@pytest.mark.parametrize("turn_id", ["t9", None])
+def test_a_lost_conversation_is_handed_off_by_whatever_comes_next(turn_id: str | None) -> None:
+    """Turn or not, it never passes for a fresh one: a person is told, and has it from then on."""
+    talk = Driver(state=lost({"conversation.labels": 3}, turn_id or ""))
+    turn = None
+    if turn_id is not None:
+        turn = ConversationTurn(
+            turn_id=turn_id,
+            conversation_id="conv-1",
+            channel_id="web",
+            role="customer",
+            text="Hello?",
+            occurred_at=NOW,
+        )
+
+    talk.send(Abandoned(turn))
+
+    assert "dead_letter" == talk.cause
+    assert ("held", "person") == (talk.phase, talk.conversation.holder)
+    assert turn_id == talk.action.turn_id
+    assert (["web"] if turn else []) == [one.channel_id for one in talk.of(OutboundMessage)]
+    assert {"conversation.labels": 3, "conversation.turns": 0} == talk.conversation.watermarks
+    assert talk.conversation == load(dump(talk.conversation))
 
 
 @pytest.mark.parametrize("character", NASTY)

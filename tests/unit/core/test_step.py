@@ -6,7 +6,6 @@ from tests.catalogs import NOW
 from tests.driving import Driver, answer, ask, call
 from turnstream.core.events import Label
 from turnstream.core.record import dump
-from turnstream.core.step import seen
 
 
 def test_from_a_turn_to_an_answer() -> None:
@@ -60,17 +59,6 @@ def label() -> Label:
         model="m",
         occurred_at=NOW,
     )
-
-
-def test_seen() -> None:
-    """A record at or below its topic's watermark has been handled; any other has not."""
-    talk = Driver()
-    talk.turn("hello", answer())
-
-    assert seen(talk.state, "conversation.turns", 0)
-    assert not seen(talk.state, "conversation.turns", 1)
-    assert not seen(talk.state, "tool.results", 0)
-    assert not seen(None, "conversation.turns", 0)
 
 
 def test_same_inputs_give_the_same_bytes() -> None:

@@ -47,6 +47,21 @@ def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> Non
         signal.signal(signal.SIGHUP, before)
 
 
+def test_a_background_job_of_a_script_can_be_interrupted() -> None:
+    """Shells start it with Ctrl-C ignored; it ends on SIGINT all the same."""
+
+    async def work() -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+        return 0
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert 130 == show.run_until_interrupted(work(), Console(quiet=True))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_before_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C before the handlers are there ends as quietly, and nothing is left behind."""
     begun: list[str] = []

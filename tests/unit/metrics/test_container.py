@@ -59,6 +59,7 @@ def use_everything(metrics: Metrics, word: str, number: int = 1) -> None:
     metrics.skipped(word)
     metrics.dead_lettered(word, word)
     metrics.retried(word)
+    metrics.mended(word, 1)
     metrics.committed(abs(number), number)
     metrics.held(word, 0, held=True)
     metrics.paused(word, 0, paused=True)
@@ -90,6 +91,7 @@ def test_the_samples_have_the_labels_of_the_catalogue(
     """Each exposed sample carries exactly the label names that its catalogue entry lists."""
     use_everything(metrics, TURNS)
     metrics.parked(0, 1)
+    metrics.unreadable(0, 1)
     metrics.watch_pending(lambda: [Pending(TURNS, 0, 1, 1)])
 
     by_name = {metric.name: metric for metric in CATALOGUE}
@@ -178,6 +180,7 @@ def test_a_revoked_partition_leaves_nothing(registry: CollectorRegistry, metrics
         metrics.held(RESULTS, partition, held=True)
         metrics.paused(RESULTS, partition, paused=True)
         metrics.parked(partition, 3)
+        metrics.unreadable(partition, 2)
         metrics.keys(partition, 4)
 
     metrics.forget(1)

@@ -48,6 +48,17 @@ def test_health_follows_the_problems() -> None:
     assert ill == (503, json.dumps({"ok": False, "problems": ["the broker is away"]}))
 
 
+def test_health_shows_facts_that_decide_nothing() -> None:
+    """Numbers stand beside the problems, None where there is nothing to measure."""
+    facts = {"oldest_unfinished_seconds": 900.5, "uncommitted_seconds": None}
+
+    with MetricsServer(CollectorRegistry(), facts=lambda: facts) as server:
+        status, body = get(server.port, "/healthz")
+
+    assert status == 200
+    assert {"ok": True, "problems": [], **facts} == json.loads(body)
+
+
 def test_other_pages_and_methods_are_refused() -> None:
     """Nothing but GET on the two pages is answered."""
     with MetricsServer(CollectorRegistry()) as server:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import turnstream.demo
-from turnstream.config import load_settings
+from turnstream.config import ClassifySettings, PythonSettings, load_settings
 from turnstream.roles import answer, classify, execute
-from turnstream.roles.deployment import Deployment
+from turnstream.roles.deployment import Deployment, DeploymentError
 from turnstream.tools import BindingError
 
 
@@ -43,6 +43,17 @@ def test_without_its_address_execute_does_not_start(
 
     with pytest.raises(BindingError, match=r"tools\.\w+\.binding.*SHOP_URL"):
         execute.build(deployment)
+
+
+def test_a_classifier_that_cannot_classify_stops_the_start(deployment: Deployment) -> None:
+    """Else every label would say that it failed, and name no model."""
+    mine = PythonSettings(kind="python", target="tests.small_shop:by_word")
+    settings = deployment.settings.model_copy(
+        update={"classifiers": {"mine": mine}, "classify": ClassifySettings(classifier="mine")}
+    )
+
+    with pytest.raises(DeploymentError, match=r"classifiers\.mine\.target.*no classify\(\)"):
+        classify.build(Deployment(settings, settings.catalog))
 
 
 @pytest.mark.parametrize("module", [execute, answer, classify], ids=lambda one: one.__name__)

@@ -23,7 +23,7 @@ from turnstream.core.events import Answer, ConversationControl, Event, Label, Ti
 from turnstream.core.ports import Classification, Exchange
 from turnstream.roles import classify
 from turnstream.roles.classify import ClassifyHandler, Followed, window_format
-from turnstream.stream import Handled
+from turnstream.stream import Handled, StateUnreadable
 
 CATALOG = catalog()
 TOPIC = {
@@ -362,3 +362,7 @@ def test_a_flood_and_an_abandoned_event_make_no_label() -> None:
     assert flooded.state is not None
     assert ["Bonjour"] == [said.text for said in flooded.state.messages]
     assert abandoned == Handled(Followed(watermarks={"conversation.turns": 3}))
+    lost = StateUnreadable("?", watermarks={"conversation.actions": 8})
+    begun = bench.handler.abandon(source, event, None, attempts=1, error=lost)
+    marks = {"conversation.turns": 3, "conversation.actions": 8}
+    assert begun == Handled(Followed(watermarks=marks))

@@ -25,7 +25,7 @@ from turnstream.core.events import (
 )
 from turnstream.core.identity import action_id
 from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
-from turnstream.models.scripted import ScriptedDecider, Step, answer, ask, call, refuse
+from turnstream.models.scripted import ScriptedDecider, Step, answer, ask, call, hand_off, refuse
 from turnstream.roles.decide import SOURCES, WRITES, ConversationFormat, DecideHandler
 from turnstream.roles.pending import PendingQuestions
 from turnstream.stream import (
@@ -35,11 +35,14 @@ from turnstream.stream import (
     StateTooNew,
     StateUnreadable,
     TimerDue,
+    concluded,
 )
 
 TURNS = "conversation.turns"
+ANSWERS = "conversation.answers"
 DOWN = DeciderUnavailable("down")
 FAULTY = replace(answer("hours"), answer_id="no_such_answer")
+GIVEN_UP = hand_off("schema_fail")
 
 
 class Later:
@@ -95,7 +98,7 @@ class Bench:
     def begin(self, source: Record) -> Handled[Conversation] | Awaitable[Handled[Conversation]]:
         """Admit a record and begin with it."""
         _, event = self.handler.admit(source)
-        return self.handler.handle(source, event, self.state, FakeLane())
+        return concluded(self.handler.handle(source, event, self.state, FakeLane()))
 
     async def take(self, source: Record) -> Handled[Conversation]:
         """Handle a record on the state so far."""
@@ -205,7 +208,8 @@ async def test_an_open_question_is_counted_until_its_reply() -> None:
         ((DOWN, answer("hours")), ("answer", None), {}),
         ((DOWN, DOWN), ("handoff", "budget"), {"unavailable": 1}),
         ((FAULTY, answer("hours")), ("answer", None), {"blocked": 1}),
-        ((FAULTY, FAULTY), ("handoff", "schema_fail"), {"blocked": 1}),
+        ((FAULTY, FAULTY), ("handoff", "schema_fail"), {"blocked": 2}),
+        ((FAULTY, GIVEN_UP), ("handoff", "schema_fail"), {"blocked": 1}),
         ((FAULTY, DOWN, answer("hours")), ("answer", None), {"blocked": 1}),
         ((FAULTY, DOWN, DOWN), ("handoff", "budget"), {"blocked": 1, "unavailable": 1}),
         ((DOWN, FAULTY, answer("hours")), None, {}),
@@ -283,6 +287,37 @@ async def test_an_abandoned_turn_brings_a_person_in() -> None:
     assert [(TURNS, 0, 3, "RuntimeError")] == [
         (one["topic"], one["partition"], one["offset"], one["error"]) for one in logged
     ]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b'{"record_version":0,"phase":"waiting_calls","watermarks":{"conversation.answers":2}}',
+        b'{"record_version":1,"phase":"?","watermarks":{"conversation.answers":2}}',
+    ],
+)
+@pytest.mark.parametrize("topic", [TURNS, ANSWERS])
+def test_a_conversation_whose_record_cannot_be_read_goes_to_a_person(
+    stored: bytes, topic: str
+) -> None:
+    """Whatever comes next: a turn, or an answer that nobody knows of any more."""
+    bench = Bench(scripted())
+    late = Answer(action_id="a-1", conversation_id="c-1", text="We do.", model="m", occurred_at=NOW)
+    source = at(3) if topic == TURNS else record(late, 3, topic=ANSWERS)
+    with pytest.raises(StateUnreadable) as raised:
+        ConversationFormat().load(stored)
+
+    handled = bench.handler.abandon(
+        source, bench.handler.admit(source)[1], None, attempts=1, error=raised.value
+    )
+
+    action = action_in(handled)
+    assert action.handoff is not None
+    assert "dead_letter" == action.handoff.cause
+    assert ("t-3" if topic == TURNS else None) == action.turn_id
+    assert handled.state is not None
+    assert "held" == handled.state.phase
+    assert {ANSWERS: 2} | {topic: 3} == handled.state.watermarks
 
 
 async def test_a_flood_brings_a_person_in_once() -> None:
@@ -484,7 +519,7 @@ async def test_a_stored_conversation_comes_back() -> None:
     ],
 )
 def test_what_is_no_record_is_named_without_its_content(value: bytes) -> None:
-    """An older version without a migration, and anything else, stops the start with an error."""
+    """An older version without a migration, and anything else: the stream names the key."""
     with pytest.raises(StateUnreadable) as raised:
         ConversationFormat().load(value)
 

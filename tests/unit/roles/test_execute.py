@@ -421,6 +421,24 @@ def test_an_abandoned_call_has_a_result(state: Execution | None, outcome: str, c
     assert brief(only(handled))[1:3] == (outcome, code)
 
 
+@pytest.mark.parametrize(
+    ("tool", "outcome"), [("cancel_order", "outcome_unknown"), ("get_order_status", "failed")]
+)
+def test_a_call_whose_journal_cannot_be_read_is_not_made(tool: str, outcome: str) -> None:
+    """It was begun, or there would be no record; of a write nobody knows whether it happened."""
+    bench = Bench()
+    event = order_call(tool)
+    source = record(event, 7, topic=ACTIONS)
+    with pytest.raises(StateUnreadable, match="no migration to version 1") as raised:
+        journal_format().load(b'{"record_version":0,"watermarks":{"a":1}}')
+    assert (1, 0, {"a": 1}) == (raised.value.known, raised.value.found, raised.value.watermarks)
+
+    handled = bench.handler.abandon(source, event, None, attempts=1, error=raised.value)
+
+    assert (outcome, "interrupted") == brief(only(handled))[1:3]
+    assert [] == bench.tool.calls
+
+
 def test_a_repeated_action_is_refused() -> None:
     """A flood of one action makes no call."""
     bench = Bench()

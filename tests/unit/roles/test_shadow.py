@@ -56,6 +56,7 @@ from turnstream.stream import (
     Record,
     StateTooNew,
     StateUnreadable,
+    concluded,
 )
 from turnstream.stream.lane import Lane, UnusableOutcome
 from turnstream.stream.role import Role
@@ -187,7 +188,7 @@ class Live:
         at = sum(map(len, self.topics.values())) * 10
         source = replace(record(event, len(written), topic=topic), timestamp=NOW + at)
         written.append(source)
-        handled = self._handler.handle(source, event, self._state, FakeLane())
+        handled = concluded(self._handler.handle(source, event, self._state, FakeLane()))
         assert isinstance(handled, Handled)
         self._state = handled.state
         for one in events(handled):
@@ -468,6 +469,9 @@ async def test_floods_and_defects_are_passed_over() -> None:
     )
 
     assert Shadowed(watermarks={TURNS: 5}) == bench.kept
+    lost = StateUnreadable("?", watermarks={ACTIONS: 8})
+    bench.keep(later, bench.handler.abandon(later, event, None, attempts=1, error=lost))
+    assert Shadowed(watermarks={TURNS: 5, ACTIONS: 8}) == bench.kept
     assert [] == bench.published
 
 
@@ -649,7 +653,7 @@ async def test_a_record_comes_back_as_it_was() -> None:
     "value", [b"x SENTINEL", b"[]", b"{}", b'{"record_version":1,"heard":"SENTINEL"}']
 )
 def test_what_is_no_record_is_named_without_its_content(value: bytes) -> None:
-    """The start is refused, and no customer's text is in the message."""
+    """It goes to the log, so no customer's text is in the message."""
     with pytest.raises(StateUnreadable) as raised:
         FORMAT.load(value)
 

@@ -92,12 +92,14 @@ class TallyFormat:
     """`StateFormat` of `Tally`."""
 
     def load(self, value: bytes) -> Tally:
-        """Read a tally; `new` is too new, `bad` unreadable."""
+        """Read a tally; `new` is too new, `bad` unreadable, `bad 7` too, but for a watermark."""
         if value == b"new":
             raise StateTooNew(99)
-        if value == b"bad":
-            message = "bad"
-            raise StateUnreadable(message)
+        if value.startswith(b"bad"):
+            message = "as told"
+            _, _, mark = value.partition(b" ")
+            marks = {TURNS: int(mark)} if mark else None
+            raise StateUnreadable(message, known=1, found=0, watermarks=marks)
         raw = orjson.loads(value)
         due = tuple(TimerDue(*each) for each in raw["due"])
         return Tally(tuple(raw["seen"]), raw["marks"], raw["closed"], due)
@@ -226,6 +228,9 @@ class Script:
         if self.abandon_fails:
             message = "abandon fails too"
             raise RuntimeError(message)
+        if isinstance(error, StateUnreadable):
+            assert state is None
+            state = Tally(("lost",), error.watermarks)
         return Handled((state or Tally()).after(record))
 
     async def resolve_schema(self, fingerprint: str) -> bool:
@@ -342,6 +347,7 @@ class CountingObserver(NullObserver):
         self.letters: list[tuple[str, DeadLetterReason]] = []
         self.retries = 0
         self.parked_keys = 0
+        self.unreadable_keys: list[int] = []
         self.holds: list[bool] = []
 
     def skipped(self, topic: str) -> None:
@@ -359,6 +365,11 @@ class CountingObserver(NullObserver):
     def parked(self, partition: int, keys: int) -> None:
         """Keep."""
         self.parked_keys = keys
+
+    def unreadable(self, partition: int, keys: int) -> None:
+        """Keep how it went."""
+        if self.unreadable_keys[-1:] != [keys]:
+            self.unreadable_keys.append(keys)
 
     def held(self, topic: str, partition: int, held: bool) -> None:
         """Keep."""

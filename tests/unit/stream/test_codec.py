@@ -1,12 +1,23 @@
 """Framing, faults and lookups of the codec."""
 
+import io
 from contextlib import suppress
+from typing import Any
 
+import fastavro
 import orjson
 import pytest
 
 from turnstream.core.errors import TurnstreamError
-from turnstream.core.events import ConversationTurn, SessionClaims, Source, Timer
+from turnstream.core.events import (
+    ConversationTurn,
+    Event,
+    SessionClaims,
+    Source,
+    Timer,
+    ToolResult,
+    Versions,
+)
 from turnstream.stream.codec import Codec, MalformedValue, NotAvro, Unencodable
 from turnstream.stream.contracts import (
     EVENTS,
@@ -15,6 +26,7 @@ from turnstream.stream.contracts import (
     packaged,
     read_schema,
     topic_of,
+    without_logical_types,
 )
 from turnstream.stream.handler import UnknownSchema
 
@@ -29,6 +41,18 @@ TURN = ConversationTurn(
     occurred_at=1_764_492_000_000,
 )
 TIMER = Timer(timer_id="tm-1", conversation_id="c-1", kind="question_expiry", due_at=5)
+RESULT = ToolResult(
+    action_id="a-1",
+    conversation_id="c-1",
+    tool_call_id="a-1",
+    name="get_order_status",
+    ok=True,
+    outcome="done",
+    attempts=1,
+    versions=Versions(decision_version="d", presentation_version="p", model="m"),
+    arguments_hash="h",
+    occurred_at=5,
+)
 TURNS = "conversation.turns"
 
 
@@ -228,6 +252,65 @@ def test_the_bounds_of_integers_are_written(due_at: int) -> None:
     else:
         with pytest.raises(MalformedValue, match="due_at"):
             codec.decode_as(Timer, value)
+
+
+@pytest.mark.parametrize("size", [63, 64, 1023, 1024, 8191, 8192, 70_000])
+def test_sizes_on_both_sides_of_every_bound(size: int) -> None:
+    """Texts and lists of any length are what an independent reader reads."""
+    turn = TURN.model_copy(
+        update={
+            "text": "é" * size,
+            "locale": "x" * size,
+            "session_claims": SessionClaims(
+                permissions=("p",) * size, values={f"{number}": "v" for number in range(size)}
+            ),
+        }
+    )
+    value = Codec().encode(turn)
+
+    assert turn == Codec().decode(TURNS, value)
+    schema = fastavro.parse_schema(without_logical_types(newest(TURNS).definition))
+    read: Any = fastavro.schemaless_reader(io.BytesIO(value[10:]), schema, None)
+    assert turn.model_dump(mode="json") == read
+
+
+@pytest.mark.parametrize("bits", range(1, 64))
+def test_integers_of_every_length(bits: int) -> None:
+    """Both ends of each number of bits are what an independent writer writes, with either sign."""
+    schema = fastavro.parse_schema(without_logical_types(newest("conversation.timers").definition))
+    for number in (1 << bits - 1, (1 << bits) - 1, -(1 << bits - 1), -(1 << bits)):
+        timer = TIMER.model_copy(update={"due_at": number})
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, schema, timer.model_dump())
+
+        assert body.getvalue() == Codec().encode(timer)[10:]
+
+
+@pytest.mark.parametrize(
+    ("event", "field", "value"),
+    [
+        (TIMER, "due_at", None),
+        (TIMER, "due_at", 1.0),
+        (TIMER, "due_at", "5"),
+        (TIMER, "kind", None),
+        (TIMER, "kind", []),
+        (TIMER, "timer_id", None),
+        (TIMER, "timer_id", b"bytes"),
+        (TIMER, "timer_id", "\ud800"),
+        (RESULT, "ok", None),
+        (RESULT, "ok", "yes"),
+        (RESULT, "ok", []),
+        (RESULT, "error", "text"),
+        (RESULT, "versions", None),
+        (TURN, "passages", 5),
+        (TURN, "passages", ("text",)),
+        (TURN, "session_claims", {}),
+    ],
+)
+def test_values_of_another_type_are_not_written(event: Event, field: str, value: object) -> None:
+    """What a model would not have let in is refused, never written as something else."""
+    with pytest.raises(Unencodable, match=type(event).__name__):
+        Codec().encode(event.model_copy(update={field: value}))
 
 
 def test_a_part_of_an_event_has_no_topic() -> None:

@@ -287,6 +287,55 @@ async def test_parked_key_is_left_untouched() -> None:
         assert {TURNS: 1} == one.bench.producer.offsets()
 
 
+async def test_unreadable_state_is_given_up_with_the_next_record() -> None:
+    """That one is a dead letter, what follows is handled on what was made of it; others go on."""
+    async with running(records={b"k": b"bad"}) as one:
+        one.deliver("other:a")
+        await one.committed(turns=1)
+        assert [] == [each for each in one.bench.producer.sent(CHANGELOG) if each[0] == b"k"]
+
+        one.deliver("b", "c")
+        await one.committed(turns=3)
+
+        assert [("handle", "a"), ("abandon", "b"), ("handle", "c")] == one.calls
+        assert ["a", "c"] == one.published
+        assert [(b"k", b"b")] == one.bench.producer.sent(f"{TURNS}.dlq")
+        assert [(TURNS, "state_unreadable")] == one.bench.observer.letters
+        assert [1, 0] == one.bench.observer.unreadable_keys
+        state = one.lane.states.store.get(b"k")
+        assert state is not None
+        assert ("lost", "b", "c") == state.seen
+
+
+async def test_what_an_unreadable_state_has_seen_is_passed_over() -> None:
+    """Its watermark holds, as far as it can be made out: nothing is given up twice."""
+    async with running(records={b"k": b"bad 1"}) as one:
+        one.deliver("a", "b")
+        await one.committed(turns=2)
+        assert 2 == one.bench.observer.skips
+        assert [] == one.calls
+
+        one.deliver("r", topic=RESULTS)
+        await one.committed(turns=2, results=1)
+        assert [("abandon", "r")] == one.calls
+        state = one.lane.states.store.get(b"k")
+        assert state is not None
+        assert {TURNS: 1, RESULTS: 0} == state.marks
+
+
+async def test_unreadable_state_stays_where_it_cannot_be_given_up() -> None:
+    """The record is a dead letter all the same, and the state is no fresh one."""
+    async with running(records={b"k": b"bad"}) as one:
+        one.bench.script.abandon_fails = True
+        one.deliver("a", "b")
+        await one.committed(turns=2)
+
+        assert [("abandon", "a"), ("abandon", "b")] == one.calls
+        assert [(TURNS, "state_unreadable")] * 2 == one.bench.observer.letters
+        assert [] == one.bench.producer.sent(CHANGELOG)
+        assert [b"k"] == list(one.lane.states.unreadable)
+
+
 async def test_intermediate_state_is_what_a_retry_sees() -> None:
     """The handler goes on only when it is committed."""
     async with running() as one:

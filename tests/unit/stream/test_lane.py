@@ -293,18 +293,57 @@ async def test_newer_state_parks_its_key() -> None:
         assert 1 == bench.observer.parked_keys
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (b"bad", "unreadable"),
-        (FORMAT.dump(Tally((), {TURNS: 100})), "recreated"),
-    ],
-)
-async def test_impossible_state_refuses_the_start(value: bytes, message: str) -> None:
+async def test_impossible_state_refuses_the_start() -> None:
     """The message says what is wrong with which topic."""
     lane = Bench().lane()
-    with pytest.raises(StartRefused, match=message):
-        lane.load({b"k": value}, ends={TURNS: 100})
+    with pytest.raises(StartRefused, match="recreated"):
+        lane.load({b"k": FORMAT.dump(Tally((), {TURNS: 100}))}, ends={TURNS: 100})
+
+
+async def test_unreadable_state_is_named_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """The start goes on; the log has the key, the partition and both versions."""
+    bench = Bench()
+    records = {b"k": b"bad", b"fine": FORMAT.dump(Tally(("a",)))}
+    async with running(bench, records=records) as lane:
+        await lane.drain()
+
+        assert [b"k"] == list(lane.states.unreadable)
+        assert [1] == bench.observer.unreadable_keys
+        assert Tally(("a",)) == lane.states.store.get(b"fine")
+        assert 2 == len(lane.states.store)
+
+    assert [] == bench.producer.sent(CHANGELOG)
+    (line,) = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    for part in ("'changelog'", "partition 0", "'k'", "as told", "found: 0", "known: 1"):
+        assert part in line
+
+
+async def test_many_unreadable_states_are_counted_after_the_first_hundred(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An upgrade that can read nothing does not hold up the rebalance with its log."""
+    bench = Bench()
+    async with running(bench, records={f"k{n}".encode(): b"bad" for n in range(150)}):
+        assert [150] == bench.observer.unreadable_keys
+
+    lines = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert 101 == len(lines)
+    assert "150 states cannot be read, 50 of them not named here" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(b"bad", {}), (b"bad 99", {TURNS: 99}), (b"bad 100", {}), (b"bad -5", {})],
+)
+async def test_a_watermark_that_cannot_be_is_not_believed(
+    value: bytes, expected: dict[str, int]
+) -> None:
+    """One beyond the topic's end would pass over all that comes, and say nothing."""
+    lane = Bench().lane()
+
+    lane.load({b"k": value}, ends={TURNS: 100})
+
+    assert expected == lane.states.unreadable[b"k"].watermarks
 
 
 async def test_next_transaction_fills_while_one_commits() -> None:

@@ -25,9 +25,13 @@ def test_is_always_closed() -> None:
 
 
 def test_newer_record_is_told_from_an_unreadable_one() -> None:
-    """The first parks its key, the second refuses the start."""
+    """The first parks its key; the second is of another version, or anything."""
     with pytest.raises(StateTooNew):
         FORMAT.load(b'{"v":2}')
     for value in (b"", b"[]", b'{"v":1}', b'{"v":1,"w":{"t":"x"},"t":0}'):
         with pytest.raises(StateUnreadable):
             FORMAT.load(value)
+    with pytest.raises(StateUnreadable, match="no migration to version 1") as raised:
+        FORMAT.load(b'{"v":0,"w":{"turns":4},"t":0}')
+    assert (1, 0) == (raised.value.known, raised.value.found)
+    assert {"turns": 4} == raised.value.watermarks

@@ -82,6 +82,56 @@ async def test_registration() -> None:
     assert request.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (httpx.Response(200, json={"id": 3, "version": 1}), True),
+        (httpx.Response(404, json={"error_code": 40401}), False),
+        (httpx.Response(404, json={"error_code": 40403}), False),
+    ],
+)
+async def test_whether_a_subject_has_a_schema(answer: httpx.Response, expected: bool) -> None:
+    """No subject and no such version are the same answer."""
+    asked: list[tuple[str, str]] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, request.url.path))
+        return answer
+
+    assert expected == await _client(reply).has("s-value", SCHEMA)
+    assert [("POST", "/api/subjects/s-value")] == asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (httpx.Response(200, json={"is_compatible": True}), True),
+        (httpx.Response(200, json={"is_compatible": False, "messages": ["why"]}), False),
+        (httpx.Response(404, json={"error_code": 40401}), True),
+    ],
+)
+async def test_whether_a_subject_would_take_a_schema(
+    answer: httpx.Response, expected: bool
+) -> None:
+    """A subject that is not there takes any."""
+    asked: list[str] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return answer
+
+    assert expected == await _client(reply).compatible("s-value", SCHEMA)
+    assert ["/api/compatibility/subjects/s-value/versions/latest"] == asked
+
+
+async def test_an_id_without_a_schema_is_the_registrys_fault() -> None:
+    """Such an answer is an error that readers survive, not one of another kind."""
+    client = _client(lambda _: httpx.Response(200, json={"schemaType": "AVRO"}))
+
+    with pytest.raises(SchemasUnavailable, match="no schema for id 7"):
+        await client.fetch("id:7")
+
+
 def _refuses(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("refused", request=request)
 

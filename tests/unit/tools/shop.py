@@ -22,7 +22,11 @@ def tool(**changes: Any) -> Tool:
     """A read tool over HTTP, with changes."""
     definition = {
         "description": "Tells where an order is.",
-        "input_schema": {"type": "object", "properties": {"order_id": {"type": "string"}}},
+        "input_schema": {
+            "type": "object",
+            "required": ["order_id"],
+            "properties": {"order_id": {"type": "string"}},
+        },
         "result_schema": RESULT_SCHEMA,
         "effect": "read",
         "timeout_seconds": 5.0,

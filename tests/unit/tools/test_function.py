@@ -132,3 +132,21 @@ def test_a_configured_egress_list_wins() -> None:
     """With a list of its own, a deployment refuses a catalog that names another host."""
     with pytest.raises(BindingError, match=r"tools\.over_http\.binding\.url.*shop\.test:80"):
         bind_tools(catalog("http://shop.test/x"), environment={}, egress_allow=("*.internal",))
+
+
+def test_a_function_that_cannot_take_the_arguments_is_refused_at_the_start() -> None:
+    """A parameter of another name, and one that a call may leave out, are named with the tool."""
+    optional = {"type": "object", "properties": {"order_id": {"type": "string"}}}
+    other = {"type": "object", "required": ["number"], "properties": {"number": {}}}
+
+    with pytest.raises(BindingError, match=r"get_order_status.*\(none\).*'order_id'"):
+        bound("order", input_schema=optional)
+    with pytest.raises(BindingError, match=r"get_order_status.*\(number\)"):
+        bound("order", input_schema=other)
+
+
+def test_a_function_that_python_cannot_look_into_is_taken() -> None:
+    """Some of those written in C have no signature; the first call shows."""
+    binding = FunctionBinding(target="builtins:dict")
+
+    assert FunctionTool("get_order_status", tool=tool(), binding=binding) is not None

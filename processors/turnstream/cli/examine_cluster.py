@@ -1,0 +1,183 @@
+"""The doctor's look at what a deployment stands on: broker, topics, groups, schema registry."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from turnstream.cli.findings import Finding, fail, ok, warn
+
+if TYPE_CHECKING:
+    from turnstream.config import Settings
+    from turnstream.stream.groups import GroupView
+    from turnstream.stream.topics import Plan
+
+_TIMEOUT_SECONDS: Final = 10
+"""How long each answer may take: a doctor that hangs helps nobody."""
+
+_SHOWN: Final = 4
+"""Partitions named per line; a topic may have thousands."""
+
+_TOPIC_REMEDIES: Final = {
+    True: "turnstream topics apply",
+    False: (
+        "nothing changes this on a topic in use: set `partitions` or `replication_factor` as "
+        "the topics are, or move to new topics by another `topics.prefix`"
+    ),
+}
+
+
+async def examine_cluster(settings: "Settings") -> list[Finding]:
+    """Look at broker, topics, the groups of all roles, and the registry if there is one."""
+    findings = [*await _kafka(settings)]
+    if settings.registry is not None:
+        findings += await _registry(settings)
+    return findings
+
+
+async def _kafka(settings: "Settings") -> list[Finding]:
+    from turnstream.config import SecretUnavailable
+    from turnstream.stream.groups import brokers_of
+    from turnstream.stream.topics import TopicsUnsupported, plan
+
+    where = settings.kafka.bootstrap_servers
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            planned = await plan(settings)
+            brokers = await brokers_of(settings)
+    except TopicsUnsupported as error:
+        return [
+            ok("broker", f"{where}: the embedded one"),
+            ok("topics", f"not looked at: {error}"),
+        ]
+    except SecretUnavailable as error:
+        return [fail("broker", str(error), "provide the secret")]
+    except Exception as error:  # noqa: BLE001 - anything here means the broker cannot be used
+        detail = f"{where}: {type(error).__name__}: {error}"
+        return [fail("broker", detail, "check kafka.bootstrap_servers and that the broker runs")]
+    if brokers.without:
+        detail = f"{where}: it lacks {', '.join(brokers.without)}"
+        broker = fail("broker", detail, "use Kafka 3.0 or newer, or what speaks its protocol")
+    else:
+        broker = ok(
+            "broker",
+            f"{where}: {brokers.count} node(s), API Fetch v{brokers.apis[1]}, "
+            f"TxnOffsetCommit v{brokers.apis[28]}",
+        )
+    return [broker, *_topics(planned), *await _groups(settings)]
+
+
+def _topics(planned: "Plan") -> list[Finding]:
+    if not planned.changes:
+        return [ok("topics", f"all {planned.topics} as they should be")]
+    findings: list[Finding] = []
+    for applicable, remedy in _TOPIC_REMEDIES.items():
+        found = [str(change) for change in planned.changes if change.applicable is applicable]
+        if found:
+            findings.append(fail("topics", "\n".join(found), remedy))
+    return findings
+
+
+async def _groups(settings: "Settings") -> list[Finding]:
+    """Where the group of each role stands."""
+    from turnstream.stream.groups import groups_of
+
+    groups = {settings.group(role): topics for role, topics in _sources(settings).items()}
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            views = await groups_of(settings, groups)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the roles may work all the same
+        detail = f"not looked at: {type(error).__name__}: {error}"
+        return [warn("groups", detail, "let this user describe groups and read their offsets")]
+    return [
+        finding
+        for role, view in zip(_sources(settings), views, strict=True)
+        if view.positions  # else its topics are not there, which has been said
+        for finding in _group(role, view, settings)
+    ]
+
+
+def _sources(settings: "Settings") -> Mapping[str, Sequence[str]]:
+    """Role to the physical topics that it reads."""
+    from turnstream.roles import answer, classify, decide, execute, shadow
+
+    modules = {
+        "decide": decide,
+        "execute": execute,
+        "answer": answer,
+        "classify": classify,
+        "shadow": shadow,
+    }
+    return {
+        role: [settings.topics.name(topic) for topic in module.SOURCES]
+        for role, module in modules.items()
+    }
+
+
+def _group(role: str, view: "GroupView", settings: "Settings") -> list[Finding]:
+    check = f"group {role}"
+    if not view.known:
+        if settings.start_from is None:
+            detail = f"{view.name} has never committed: {role} would refuse to start"
+            return [warn(check, detail, "say with `start_from` where a new group begins")]
+        return [ok(check, f"{view.name} is new; it starts from {settings.start_from}")]
+    findings: list[Finding] = []
+    if view.beyond_end:
+        places = _named([f"{p} at {p.committed} of {p.end}" for p in view.beyond_end])
+        detail = f"{view.name} has committed more than the log has: {places}"
+        remedy = (
+            "the topic was made anew, and the role refuses to start: bring the topic back, or "
+            "start a new group by another `topics.prefix`"
+        )
+        findings.append(fail(check, detail, remedy))
+    if view.expired:
+        places = _named([f"{p} at {p.committed}, log from {p.beginning}" for p in view.expired])
+        detail = f"{view.name}: records were deleted before they were handled: {places}"
+        remedy = "raise the topic's retention above the longest time that the role is away"
+        findings.append(warn(check, detail, remedy))
+    if findings:
+        return findings
+    members = "members not told" if view.members is None else f"{view.members} running"
+    detail = f"{view.name}: {members}, lag {view.lag:,}"
+    if view.members == 0 and view.lag:
+        return [warn(check, detail, f"nobody reads: turnstream run {role}")]
+    return [ok(check, detail)]
+
+
+def _named(places: Sequence[str]) -> str:
+    more = [f"and {len(places) - _SHOWN} more"] if len(places) > _SHOWN else []
+    return ", ".join([*places[:_SHOWN], *more])
+
+
+async def _registry(settings: "Settings") -> list[Finding]:
+    from turnstream.config import SecretUnavailable
+    from turnstream.stream.registry import (
+        RegistryClient,
+        SchemasUnavailable,
+        store_for,
+        subjects_of,
+    )
+
+    client = store_for(settings)
+    if not isinstance(client, RegistryClient):
+        return []
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            subjects = await subjects_of(settings, client)
+    except SecretUnavailable as error:
+        return [fail("registry", str(error), "provide the secret")]
+    except SchemasUnavailable as error:
+        return [fail("registry", str(error), "check registry.url, and that it runs")]
+    except TimeoutError:
+        detail = f"no answer within {_TIMEOUT_SECONDS} s"
+        return [fail("registry", detail, "check registry.url, and that it runs")]
+    refused = [one.subject for one in subjects if one.state == "incompatible"]
+    if refused:
+        detail = f"our schemas are no compatible versions of {', '.join(refused)}"
+        remedy = (
+            "see who else registers there; another `topics.prefix` gives subjects of its own, and "
+            "FULL_TRANSITIVE is the rule that our versions keep"
+        )
+        return [fail("registry", detail, remedy)]
+    there = sum(one.state == "registered" for one in subjects)
+    detail = f"{there} of {len(subjects)} subjects have our schemas; the others take them"
+    return [ok("registry", detail if there < len(subjects) else f"has all {there} subjects")]

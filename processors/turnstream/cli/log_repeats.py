@@ -1,0 +1,75 @@
+"""One log line instead of a flood: libraries repeat a notice at every retry, ten times a second."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+_WINDOW_SECONDS: Final = 30.0
+"""Long enough for an outage to be a few lines, short enough to show that it goes on."""
+
+_KEPT: Final = 500
+"""Kinds of notices remembered: a library that puts a value into each text must not fill memory."""
+
+_LIBRARIES: Final = ("aiokafka", "faust", "mode", "kafka")
+
+
+class Repeats(logging.Filter):
+    """Lets a library's warning pass once per window; the next one says how many were left out.
+
+    Warnings are told apart by logger, level, text before its values are put in, and kind of error:
+    another partition or offset makes no other warning. What comes with a traceback, what is no
+    warning, and all lines of our own always pass.
+    """
+
+    def __init__(
+        self,
+        *,
+        window_seconds: float = _WINDOW_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Remember nothing yet.
+
+        Args:
+            window_seconds: How long a notice is left out after it has been let through.
+            clock: Seconds that never go back.
+        """
+        super().__init__()
+        self._window = window_seconds
+        self._clock = clock
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+        """Notice to when it was let through, and how many have been left out since."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is written."""
+        library = record.name.partition(".")[0] in _LIBRARIES
+        if not library or record.exc_info or record.levelno not in (logging.WARNING, logging.ERROR):
+            return True
+        kind = (record.name, record.levelno, _text(record))
+        now = self._clock()
+        since, left_out = self._seen.get(kind, (None, 0))
+        if since is not None and now - since < self._window:
+            self._seen[kind] = (since, left_out + 1)
+            return False
+        self._seen.pop(kind, None)  # so that the order is that of the latest line
+        self._seen[kind] = (now, 0)
+        if len(self._seen) > _KEPT:
+            del self._seen[next(iter(self._seen))]
+        if left_out:
+            record.msg = f"{record.getMessage()} [and {left_out} more like it before]"
+            record.args = ()
+        return True
+
+
+def _text(record: logging.LogRecord) -> str:
+    """What makes a line the same as another."""
+    template = str(record.msg)
+    if not template.strip("%rs "):  # nothing but a value: the value is the text
+        return record.getMessage()
+    values = record.args if isinstance(record.args, tuple) else ()
+    errors = [
+        (value if isinstance(value, type) else type(value)).__name__
+        for value in values
+        if isinstance(value, BaseException | type)
+    ]
+    return " ".join((template, *errors))

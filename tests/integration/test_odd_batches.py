@@ -1,0 +1,105 @@
+"""Batches that a broker takes and its client cannot read: the partition goes on behind them.
+
+Real processes on a real broker.
+"""
+
+import gzip
+from pathlib import Path
+
+from aiokafka import AIOKafkaProducer
+
+from tests.integration.deployed import deployed, now_ms, turn, until
+from tests.raw_batches import raw_batch, raw_record, send_batch
+from turnstream.core.events import ActionEvent
+
+TURNS = "conversation.turns"
+
+
+async def test_no_batch_stops_a_partition(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """A turn under an odd header name is decided; what is bad is a dead letter, bytes untouched.
+
+    The same after a restart, and in a role that leaves dead letters to another.
+    """
+    async with (
+        deployed(kafka_bootstrap, topic_prefix, tmp_path) as on,
+        AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer,
+    ):
+        now = now_ms()
+        keys = [on.key_on(0, stem).encode() for stem in ("odd", "zip", "after")]
+        odd, lost, after = (
+            on.codec.encode(turn(key.decode(), "Hello", turn_id="t")) for key in keys
+        )
+        names = [(b"trace-\xff", b"\xfe"), (b"\xed\xa0\x80", None)]
+        junk = raw_batch(
+            [raw_record(0, lost, key=keys[1]), raw_record(1, lost, key=keys[1])],
+            codec=1,
+            compress=lambda data: gzip.compress(data) + b"junk",
+            at=now,
+        )
+        batches = [
+            raw_batch(
+                [
+                    raw_record(0, odd, key=keys[0], headers=names),
+                    raw_record(1, b"not a turn", key=keys[0], headers=names),
+                ],
+                at=now,
+            ),
+            junk,
+            raw_batch([raw_record(0, after, key=keys[2])], at=now),
+        ]
+        offsets = [
+            await send_batch(producer, batch, on.topic(TURNS), partition=0) for batch in batches
+        ]
+        assert [0, 2, 4] == offsets
+
+        decide = await on.start("decide")
+        classify = await on.start("classify")
+
+        async def decided() -> list[int]:
+            actions = await on.events(ActionEvent)
+            return sorted(
+                one.source.offset for one in actions if one.source.topic == on.topic(TURNS)
+            )
+
+        async def all_decided() -> bool:
+            return await decided() == [0, 4]
+
+        async def all_read() -> bool:
+            return await classify.sample("records_handled_total", topic=TURNS) == 4
+
+        await until(all_decided, decide.text)
+        await until(all_read, classify.text)
+        bad, unread = sorted(await on.letters(), key=lambda letter: letter.offset)
+
+        assert (1, "malformed", keys[0], b"not a turn") == (
+            bad.offset,
+            bad.reason,
+            bad.key,
+            bad.value,
+        )
+        assert b"\xfe" == bad.headers["trace-\\xff"]
+        assert "\\xed\\xa0\\x80" in bad.headers
+        assert (3, "missing_key", None) == (unread.offset, unread.reason, unread.key)
+        # All but the base offset, which the broker gives.
+        assert unread.value is not None
+        assert junk[16:] == unread.value[16:]
+        assert b"2" == unread.headers["turnstream.batch"]
+        assert 3 == await decide.sample("records_mended_total", topic=TURNS)
+        assert {
+            "ok": True,
+            "problems": [],
+            "oldest_unfinished_seconds": None,
+            "uncommitted_seconds": 0.0,
+        } == await decide.health()
+        assert {"decide": 0, "classify": 0} == await on.stop_all()
+
+        again = await on.start("decide")
+        await on.send(turn(on.key_on(0, "again"), "Hello", turn_id="t"))
+
+        async def again_decided() -> bool:
+            return await decided() == [0, 4, 5]
+
+        await until(again_decided, again.text)
+        assert 2 == len(await on.letters())
