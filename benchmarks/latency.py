@@ -26,7 +26,9 @@ from turnstream.stream.partitioner import partitioner
 Place = tuple[int, int]
 """(partition, offset) of a turn: what its action names as its source."""
 
-_WARM_UP = 200
+_WARM_UP_SECONDS = 20
+"""Turns sent before those that count: a broker that has just been started answers at a third of its
+speed until its code is compiled."""
 _READY_SECONDS = 60
 
 
@@ -34,8 +36,8 @@ async def _measure(bootstrap: str, rate: int, seconds: float) -> dict[str, Any]:
     prefix = fresh_prefix("latency")
     run = settings(bootstrap, prefix)
     await create_topics(run)
-    count = int(rate * seconds)
-    load = make_turns(count + _WARM_UP, salt=prefix).turns
+    count, warm_up = int(rate * seconds), rate * _WARM_UP_SECONDS
+    load = make_turns(count + warm_up, salt=prefix).turns
     folder = Path(tempfile.mkdtemp(prefix="turnstream-bench-"))
     argument = {"bootstrap": bootstrap, "prefix": prefix, "folder": str(folder)}
     process = start("peers.turnstream_decide", argument, log=folder / "log")
@@ -59,10 +61,10 @@ async def _measure(bootstrap: str, rate: int, seconds: float) -> dict[str, Any]:
     consumer.assign(list(places))
     reader = asyncio.create_task(_read(consumer, places, seen, len(load), everything))
     try:
-        await _send(producer, run, load[:_WARM_UP], sent, rate=rate)
-        await _until(lambda: len(seen) >= _WARM_UP, process, folder / "log")
+        await _send(producer, run, load[:warm_up], sent, rate=rate)
+        await _until(lambda: len(seen) >= warm_up, process, folder / "log")
         warm = set(sent)
-        await _send(producer, run, load[_WARM_UP:], sent, rate=rate)
+        await _send(producer, run, load[warm_up:], sent, rate=rate)
         await _until(everything.is_set, process, folder / "log")
     finally:
         reader.cancel()
