@@ -10,46 +10,35 @@ It cannot act: it imports no executor and no tool, holds no credential of one, a
 refuses any topic but its own.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from inspect import isawaitable
+from dataclasses import replace
 from typing import Final, Literal, cast
 
 import structlog
 
-from turnstream.core.compare import arguments_equal, live_side, verdict_of
-from turnstream.core.contract import Decision, HandoffCause
 from turnstream.core.conversation import Conversation
-from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
 from turnstream.core.events import (
     ActionEvent,
     ConversationControl,
     ConversationTurn,
     Event,
     LiveAction,
-    ShadowComparison,
-    ShadowProposal,
-    Source,
     Timer,
-    Versions,
 )
-from turnstream.core.evolution import evolved
-from turnstream.core.identity import shadow_id
-from turnstream.core.mirror import follow, follow_person, rested
-from turnstream.core.ports import Decider, DeciderUnavailable, Proposal
+from turnstream.core.mirror import follow, follow_person
+from turnstream.core.ports import Decider
 from turnstream.core.ruleset import Ruleset
-from turnstream.core.step import step
 from turnstream.metrics import Metrics
+from turnstream.roles.candidate import Candidate, Proposed
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
+from turnstream.roles.shadow_events import ShadowEvents
 from turnstream.roles.shadowing import (
     MAX_HEARD,
     MAX_HEARD_BYTES,
     MAX_WAITING,
     Heard,
-    HeardInput,
     OpenProposal,
     Shadowed,
     heard_from,
@@ -79,17 +68,6 @@ SOURCES: Final = (
     "conversation.live-actions",
 )
 WRITES: Final = ("shadow.proposals", "shadow.comparisons")
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """What the shadow would have done at one input."""
-
-    decision: Decision
-    arguments_json: str | None
-    cause: HandoffCause | None
-    versions: Versions
-    diagnostics_json: str
 
 
 class ShadowHandler:
@@ -124,18 +102,16 @@ class ShadowHandler:
             now_ms: the wall clock.
         """
         self._intake = intake
-        self._publisher = publisher
         self._ruleset = ruleset
-        self._decider = decider
-        self._metrics = metrics
-        self._candidate = candidate
+        self._candidate = Candidate(
+            ruleset, decider=decider, metrics=metrics, timeout_seconds=timeout_seconds
+        )
+        self._events = ShadowEvents(publisher, candidate=candidate, metrics=metrics, now_ms=now_ms)
         self._with_people = compare_with == "people"
         self._pair_within_ms = pair_within_ms
-        self._timeout_seconds = timeout_seconds
         self._first: dict[tuple[str, int], int] = {}
         """The first offset of each source partition that this process has read: what lies below
         and was not heard is never going to be."""
-        self._now_ms = now_ms
 
     def admit(self, record: Record) -> tuple[bytes, Event]:
         """Decode and check a record."""
@@ -207,7 +183,7 @@ class ShadowHandler:
             state = replace(state, actions=tuple(later))
             state, proposed = await self._at(action, state)
             if proposed is not None:
-                publications += self._published(
+                publications += self._events.proposal(
                     record, action.source, proposed, turn_id=action.turn_id, live=action
                 )
             if state.mirror.phase != "closed":
@@ -224,7 +200,7 @@ class ShadowHandler:
         later = tuple(one for one in state.heard if one not in seen)
         mirror, proposed = state.mirror, None
         for one in seen:
-            mirror, proposed = await self._stepped(
+            mirror, proposed = await self._candidate.stepped(
                 action.conversation_id, one, mirror, propose=one.source == action.source
             )
         return replace(state, mirror=mirror, heard=later), proposed
@@ -242,12 +218,12 @@ class ShadowHandler:
                 pass
             case _:
                 one = heard_from(record, cast("Heard", event))
-                mirror, proposed = await self._stepped(
+                mirror, proposed = await self._candidate.stepped(
                     record.key.decode(), one, state.mirror, propose=True
                 )
                 state = replace(state, mirror=mirror)
                 if proposed is not None and isinstance(event, ConversationTurn):
-                    publications += self._published(
+                    publications += self._events.proposal(
                         record, one.source, proposed, turn_id=event.turn_id
                     )
                     waiting = OpenProposal(
@@ -273,133 +249,17 @@ class ShadowHandler:
                 continue
             proposals.remove(match)
             publications.append(
-                self._comparison(
+                self._events.comparison(
                     record,
                     match.source,
                     live=live,
                     proposed=match.decision,
                     arguments_json=match.arguments_json,
-                    versions=self._versions(self._decider.name),
+                    versions=self._candidate.versions,
                 )
             )
             state = replace(state, mirror=follow_person(state.mirror, live, self._ruleset))
         return replace(state, proposals=tuple(proposals), early=tuple(unpaired)), publications
-
-    # --- both ---------------------------------------------------------------------------------
-
-    async def _stepped(
-        self, conversation_id: str, one: HeardInput, mirror: Conversation, *, propose: bool
-    ) -> tuple[Conversation, Proposed | None]:
-        """Step the mirror through an input, asking the candidate where the step wants to.
-
-        The mirror that is returned has heard the input and taken no decision about it.
-        """
-        cause = Input(
-            conversation_id=conversation_id,
-            event=one.event,
-            source=one.source,
-            topic=one.topic,
-            offset=one.offset,
-            timestamp=one.timestamp,
-            now=one.timestamp,
-        )
-        outcome = step(mirror, cause, self._ruleset)
-        heard = _undecided(outcome, mirror)
-        while outcome.effects and isinstance(last := outcome.effects[-1], Propose):
-            if not propose:
-                return heard, None
-            reply: Proposal | Undecided
-            try:
-                answer = self._decider.propose(last.request)
-                if isawaitable(answer):
-                    # A candidate that hangs must not keep its slot and its conversation.
-                    answer = await asyncio.wait_for(answer, self._timeout_seconds)
-                reply = answer
-            except (DeciderUnavailable, TimeoutError) as error:
-                self._metrics.decider_failed("unavailable")
-                reply = Undecided(type(error).__name__)
-            outcome = step(outcome.state, replace(cause, event=reply), self._ruleset)
-        return heard, _first_action(outcome)
-
-    def _published(
-        self,
-        record: Record,
-        source: Source,
-        proposed: Proposed,
-        *,
-        turn_id: str | None,
-        live: ActionEvent | None = None,
-    ) -> list[Publication]:
-        conversation_id = record.key.decode()
-        event_id = shadow_id(conversation_id, source, "proposal")
-        event = ShadowProposal(
-            proposal_id=event_id,
-            candidate=self._candidate,
-            conversation_id=conversation_id,
-            source=source,
-            turn_id=turn_id,
-            decision=proposed.decision,
-            arguments_json=proposed.arguments_json,
-            handoff_cause=proposed.cause,
-            versions=proposed.versions,
-            diagnostics_json=proposed.diagnostics_json,
-            decided_at=self._now_ms(),
-        )
-        publications = [
-            self._publisher.publication(event, key=record.key, event_id=event_id, record=record)
-        ]
-        if live is not None:
-            publications.append(
-                self._comparison(
-                    record,
-                    source,
-                    live=live,
-                    proposed=proposed.decision,
-                    arguments_json=proposed.arguments_json,
-                    versions=proposed.versions,
-                )
-            )
-        return publications
-
-    def _comparison(
-        self,
-        record: Record,
-        source: Source,
-        *,
-        live: ActionEvent | LiveAction,
-        proposed: Decision,
-        arguments_json: str | None,
-        versions: Versions,
-    ) -> Publication:
-        action, tool, missing_field, live_arguments = live_side(live)
-        verdict = verdict_of(proposed, action, tool, missing_field)
-        self._metrics.compared(verdict)
-        conversation_id = record.key.decode()
-        event_id = shadow_id(conversation_id, source, "comparison")
-        event = ShadowComparison(
-            comparison_id=event_id,
-            candidate=self._candidate,
-            conversation_id=conversation_id,
-            source=source,
-            turn_id=live.turn_id,
-            proposed=proposed,
-            live_action=action,  # type: ignore[arg-type]
-            live_tool=tool,
-            live_missing_field=missing_field,
-            live_id=live.action_id if isinstance(live, ActionEvent) else live.live_action_id,
-            arguments_equal=arguments_equal(arguments_json, live_arguments),
-            verdict=verdict,
-            versions=versions,
-            compared_at=self._now_ms(),
-        )
-        return self._publisher.publication(event, key=record.key, event_id=event_id, record=record)
-
-    def _versions(self, model: str) -> Versions:
-        return Versions(
-            decision_version=self._ruleset.decision_version,
-            presentation_version=self._ruleset.presentation_version,
-            model=model,
-        )
 
     def _bounded(self, conversation_id: str, state: Shadowed) -> Shadowed:
         """Fold the oldest inputs that no live decision came for."""
@@ -408,16 +268,7 @@ class ShadowHandler:
         while heard and (len(heard) > MAX_HEARD or size > MAX_HEARD_BYTES):
             one = heard.pop(0)
             size -= size_of(one)
-            cause = Input(
-                conversation_id=conversation_id,
-                event=one.event,
-                source=one.source,
-                topic=one.topic,
-                offset=one.offset,
-                timestamp=one.timestamp,
-                now=one.timestamp,
-            )
-            mirror = _undecided(step(mirror, cause, self._ruleset), mirror)
+            mirror = self._candidate.folded(conversation_id, one, mirror)
         return replace(state, heard=tuple(heard), mirror=mirror)
 
     def _complete(self, state: Shadowed, partition: int) -> bool:
@@ -451,36 +302,6 @@ def _pair(
         return next((one for one in proposals if one.turn_id == live.turn_id), None)
     before = [one for one in proposals if 0 <= live.occurred_at - one.at <= pair_within_ms]
     return max(before, key=lambda one: one.at, default=None)
-
-
-def _undecided(outcome: Step, before: Conversation) -> Conversation:
-    """The mirror after an input: with what the input itself changed, without a decision about it.
-
-    An answer that is out, a conversation handed back: such inputs move the live side too. Only what
-    a decision moved is taken back.
-    """
-    decided = any(
-        isinstance(effect, Propose)
-        or (isinstance(effect, Publish) and isinstance(effect.event, ActionEvent))
-        for effect in outcome.effects
-    )
-    return rested(outcome.state, before) if decided else evolved(outcome.state, timers=())
-
-
-def _first_action(outcome: Step) -> Proposed | None:
-    for effect in outcome.effects:
-        if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent):
-            action = effect.event
-            return Proposed(
-                decision=action.decision,
-                arguments_json=action.call.arguments_json if action.call is not None else None,
-                cause=action.handoff.cause  # type: ignore[arg-type]
-                if action.handoff is not None
-                else None,
-                versions=action.versions,
-                diagnostics_json=action.diagnostics_json,
-            )
-    return None
 
 
 def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:

@@ -1,0 +1,129 @@
+"""The candidate of a shadow: another configuration, asked at the inputs that it is given."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from inspect import isawaitable
+
+from turnstream.core.contract import Decision, HandoffCause
+from turnstream.core.conversation import Conversation
+from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
+from turnstream.core.events import ActionEvent, Versions
+from turnstream.core.evolution import evolved
+from turnstream.core.mirror import rested
+from turnstream.core.ports import Decider, DeciderUnavailable, Proposal
+from turnstream.core.ruleset import Ruleset
+from turnstream.core.step import step
+from turnstream.metrics import Metrics
+from turnstream.roles.shadowing import HeardInput
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What the shadow would have done at one input."""
+
+    decision: Decision
+    arguments_json: str | None
+    cause: HandoffCause | None
+    versions: Versions
+    diagnostics_json: str
+
+
+class Candidate:
+    """Steps copies of conversations and says what it would have done."""
+
+    def __init__(
+        self, ruleset: Ruleset, *, decider: Decider, metrics: Metrics, timeout_seconds: float
+    ) -> None:
+        """Prepare.
+
+        Args:
+            ruleset: the candidate's catalog and limits.
+            decider: proposes; for every agent.
+            metrics: where failures are counted.
+            timeout_seconds: how long one proposal may take.
+        """
+        self.ruleset = ruleset
+        self._decider = decider
+        self._metrics = metrics
+        self._timeout_seconds = timeout_seconds
+
+    @property
+    def versions(self) -> Versions:
+        """What a proposal of the candidate's own is made with."""
+        return Versions(
+            decision_version=self.ruleset.decision_version,
+            presentation_version=self.ruleset.presentation_version,
+            model=self._decider.name,
+        )
+
+    async def stepped(
+        self, conversation_id: str, one: HeardInput, mirror: Conversation, *, propose: bool
+    ) -> tuple[Conversation, Proposed | None]:
+        """Step the mirror through an input, asking the candidate where the step wants to.
+
+        The mirror that is returned has heard the input and taken no decision about it.
+        """
+        cause = _cause(conversation_id, one)
+        outcome = step(mirror, cause, self.ruleset)
+        heard = _undecided(outcome, mirror)
+        while outcome.effects and isinstance(last := outcome.effects[-1], Propose):
+            if not propose:
+                return heard, None
+            reply: Proposal | Undecided
+            try:
+                answer = self._decider.propose(last.request)
+                if isawaitable(answer):
+                    # A candidate that hangs must not keep its slot and its conversation.
+                    answer = await asyncio.wait_for(answer, self._timeout_seconds)
+                reply = answer
+            except (DeciderUnavailable, TimeoutError) as error:
+                self._metrics.decider_failed("unavailable")
+                reply = Undecided(type(error).__name__)
+            outcome = step(outcome.state, replace(cause, event=reply), self.ruleset)
+        return heard, _first_action(outcome)
+
+    def folded(self, conversation_id: str, one: HeardInput, mirror: Conversation) -> Conversation:
+        """The mirror after an input that nothing is proposed about."""
+        return _undecided(step(mirror, _cause(conversation_id, one), self.ruleset), mirror)
+
+
+def _cause(conversation_id: str, one: HeardInput) -> Input:
+    return Input(
+        conversation_id=conversation_id,
+        event=one.event,
+        source=one.source,
+        topic=one.topic,
+        offset=one.offset,
+        timestamp=one.timestamp,
+        now=one.timestamp,
+    )
+
+
+def _undecided(outcome: Step, before: Conversation) -> Conversation:
+    """The mirror after an input: with what the input itself changed, without a decision about it.
+
+    An answer that is out, a conversation handed back: such inputs move the live side too. Only what
+    a decision moved is taken back.
+    """
+    decided = any(
+        isinstance(effect, Propose)
+        or (isinstance(effect, Publish) and isinstance(effect.event, ActionEvent))
+        for effect in outcome.effects
+    )
+    return rested(outcome.state, before) if decided else evolved(outcome.state, timers=())
+
+
+def _first_action(outcome: Step) -> Proposed | None:
+    for effect in outcome.effects:
+        if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent):
+            action = effect.event
+            return Proposed(
+                decision=action.decision,
+                arguments_json=action.call.arguments_json if action.call is not None else None,
+                cause=action.handoff.cause  # type: ignore[arg-type]
+                if action.handoff is not None
+                else None,
+                versions=action.versions,
+                diagnostics_json=action.diagnostics_json,
+            )
+    return None
