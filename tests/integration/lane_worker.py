@@ -1,7 +1,8 @@
 """A worker with a counting handler, run as a process of its own by the lane tests.
 
 Usage: `python lane_worker.py OPTIONS`, where OPTIONS is a JSON object of `StreamSettings` fields
-plus `out` (topic to publish to) and `delays_ms` (the handler's waits; none: it answers at once).
+plus `out` (topic to publish to), `delays_ms` (the handler's waits; none: it answers at once) and
+`port_file` (where to write the port of its metrics; none: it serves none).
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import logging
 import random
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
+from prometheus_client import CollectorRegistry
 
+from turnstream.metrics import Metrics, MetricsServer
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.handler import (
     Handled,
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
     from turnstream.stream.handler import LaneContext, Record
+    from turnstream.stream.observer import Observer
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +165,19 @@ def main(options: dict[str, Any]) -> None:
     logging.basicConfig(level=options.pop("log", "INFO"), format="%(asctime)s %(name)s %(message)s")
     out = options.pop("out")
     delays = options.pop("delays_ms", ())
+    port_file = options.pop("port_file", None)
     options["sources"] = tuple(options["sources"])
     options["priority"] = frozenset(options.get("priority", ()))
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, topics={topic: topic for topic in options["sources"]})
     app = build_app(
         StreamSettings(**options),
         handler=Counter(out, delays_ms=delays),
         state_format=CountFormat(),
+        observer=cast("Observer", metrics),
     )
+    if port_file is not None:
+        Path(port_file).write_text(str(MetricsServer(registry).port))
     run_worker(app)
 
 

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import GroupCoordinatorNotAvailableError
+from prometheus_client.parser import text_string_to_metric_families
 
 from turnstream.stream.role import EXIT_FAILED, EXIT_REFUSED
 
@@ -101,7 +104,11 @@ class Lanes:
 
     async def committed(self) -> dict[TopicPartition, int]:
         """Return the group's committed offsets."""
-        found = await self.admin.list_consumer_group_offsets(self.group)
+        try:
+            found = await self.admin.list_consumer_group_offsets(self.group)
+        except GroupCoordinatorNotAvailableError:
+            # A broker that has just started and never had a group.
+            return {}
         return {tp: meta.offset for tp, meta in found.items() if meta.offset >= 0}
 
     async def until(self, condition: Callable[[int], bool], *, seconds: float = 40) -> None:
@@ -224,6 +231,57 @@ async def test_woken_zombie_publishes_nothing(kafka_bootstrap: str, topic_prefix
         assert EXIT_FAILED == await exit_status(zombie)
 
         await lanes.assert_exactly_once(count)
+
+
+def port_in(port_file: Path) -> str:
+    """The port that a worker has written; empty before it has one."""
+    return port_file.read_text() if port_file.exists() else ""
+
+
+async def partitions_shown(port_file: Path) -> list[str]:
+    """The partitions that a worker's page has a gauge of; none before it serves one."""
+    if not (port := port_in(port_file)):
+        return []
+    async with httpx.AsyncClient() as client:
+        page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+    return [
+        sample.labels["partition"]
+        for family in text_string_to_metric_families(page)
+        if family.name == "turnstream_state_records"
+        for sample in family.samples
+    ]
+
+
+async def test_each_partition_is_on_one_page(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """When a second process joins and when it leaves, their series add up to each one once."""
+    ports = [tmp_path / "first", tmp_path / "second"]
+    every = [str(partition) for partition in range(PARTITIONS)]
+
+    async def pages(condition: Callable[[list[str], list[str]], bool]) -> None:
+        async with asyncio.timeout(40):
+            while True:
+                first, second = [await partitions_shown(port) for port in ports]
+                if condition(first, second):
+                    return
+                await asyncio.sleep(0.1)
+
+    async with lanes_on(kafka_bootstrap, topic_prefix) as lanes:
+        await lanes.produce(80, keys=8, value="now")
+        await lanes.start(port_file=str(ports[0]))
+        await lanes.until(lambda done: done == 80)
+        await pages(lambda first, second: every == sorted(first) and not second)
+        second_worker = await lanes.start(port_file=str(ports[1]))
+        await pages(
+            lambda first, second: bool(first and second) and every == sorted([*first, *second])
+        )
+        second_worker.terminate()
+
+        assert 0 == await exit_status(second_worker)
+
+        ports[1].unlink()
+        await pages(lambda first, _: every == sorted(first))
 
 
 async def test_bad_records_go_to_the_dead_letter_topic_untouched(

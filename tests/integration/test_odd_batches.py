@@ -7,6 +7,7 @@ import gzip
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.codec import zstd_encode
 
 from tests.integration.deployed import deployed, now_ms, turn, until
 from tests.raw_batches import raw_batch, raw_record, send_batch
@@ -103,3 +104,33 @@ async def test_no_batch_stops_a_partition(
 
         await until(again_decided, again.text)
         assert 2 == len(await on.letters())
+
+
+async def test_a_batch_that_comes_to_too_much_is_a_dead_letter(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """A few kilobytes that stand for far more than a record may have; the next turn is decided."""
+    async with (
+        deployed(kafka_bootstrap, topic_prefix, tmp_path) as on,
+        AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer,
+    ):
+        decide = await on.start("decide")
+        much = raw_batch(
+            [raw_record(0, bytes(50_000_000), key=on.key_on(0, "much").encode())],
+            codec=4,
+            compress=zstd_encode,
+            at=now_ms(),
+        )
+        assert len(much) < 10_000
+        assert 0 == await send_batch(producer, much, on.topic(TURNS), partition=0)
+        await on.send(turn(on.key_on(0, "after"), "Hello", turn_id="t"))
+
+        async def decided() -> bool:
+            return bool(await on.events(ActionEvent))
+
+        await until(decided, decide.text)
+        (letter,) = await on.letters()
+
+        assert (0, "missing_key", None) == (letter.offset, letter.reason, letter.key)
+        assert letter.value is not None
+        assert much[16:] == letter.value[16:]

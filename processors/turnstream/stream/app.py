@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -11,6 +12,7 @@ import faust
 import mode.loop
 from faust.app.base import BootStrategy
 
+from turnstream.stream import failpoints
 from turnstream.stream.consumer import LaneConsumer, LaneTables, LaneTransport
 from turnstream.stream.observer import NullObserver
 from turnstream.stream.ownership import Ownership
@@ -57,6 +59,7 @@ class StreamApp(faust.App):
     async def on_start(self) -> None:
         """Check topics and offsets before anything joins the group."""
         try:
+            failpoints.arm(os.environ)
             self.ownership.dead_letter_topics = await check_start(self.stream_settings)
         except Exception as error:  # noqa: BLE001 - whatever it is, the start is refused
             self.role.fail(error)

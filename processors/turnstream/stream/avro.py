@@ -29,8 +29,8 @@ UNRECOGNIZED = "unrecognized"
 
 # Numbers below this are in a table: nearly all lengths, counts and positions are.
 _SMALL = 1024
-# Ten groups of seven bits hold every 64-bit integer; more would let a value name a number without
-# bound.
+# Ten groups of seven bits hold every 64-bit integer, with one bit in the tenth; more would let a
+# value name a number that no other reader sees.
 _MAX_SHIFT = 63
 # Bits of a 64-bit integer above its lowest group.
 _HIGH_BITS = 57
@@ -89,6 +89,8 @@ def _rest(value: bytes, position: int, first: int) -> tuple[int, int]:
         position += 1
         number |= (group & 0x7F) << shift
         if group < 0x80:  # noqa: PLR2004 - the continuation bit
+            if shift == _MAX_SHIFT and group > 1:
+                raise Undecodable("an integer needs more than 64 bits")
             return number, position
         shift += 7
         if shift > _MAX_SHIFT:

@@ -45,7 +45,7 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
         """Create the consumer; Faust would read uncommitted records."""
         settings: StreamSettings = self.app.stream_settings
         self._assignor = self.app.assignor
-        read_what_the_broker_took(settings.sources)
+        read_what_the_broker_took(settings.sources, max_record_bytes=settings.max_record_bytes)
         return aiokafka.AIOKafkaConsumer(
             bootstrap_servers=settings.bootstrap_servers,
             client_id=f"{settings.client_id}-{settings.group}",
@@ -68,6 +68,13 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
             check_crcs=settings.check_crcs,
             **settings.security.client_options(),
         )
+
+    async def on_start(self) -> None:
+        """Start the consumer; it has not joined the group yet, so no heartbeat is missed."""
+        await super().on_start()
+        consumer = self._ensure_consumer()
+        self.app.role.heartbeats.follow(consumer._coordinator)
+        self.app.role.heartbeats.listen(consumer._client)
 
     # `Positions`: each runs on the consumer's own thread and loop.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import orjson
 
@@ -16,11 +16,82 @@ if TYPE_CHECKING:
 
 HEADER_PREFIX: Final = "turnstream.error."
 
+ORIGIN: Final = "turnstream.origin."
+"""Prefix of the headers by which a replayed dead letter names the record that it was."""
+
+_LARGEST_PARTITION: Final = 2**31 - 1
+_LARGEST_OFFSET: Final = 2**63 - 1
+"""What Kafka has room for; an event with a higher number could not be written."""
+
+_COUNT_DIGITS: Final = 6
+"""Anybody may write headers: a number of any length would be put into every id."""
+
 _MAX_DETAIL: Final = 512
 """Characters of detail: an exception's text may be as long as the record that caused it."""
 
 _RECORD_OVERHEAD: Final = 256
 """Bytes of framing a broker counts beside key, value and headers when it checks the limit."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a record is."""
+
+    topic: str
+    """Physical name."""
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``topic/partition/offset``.
+
+        Raises:
+            ValueError: It is none, or a number is out of Kafka's range.
+        """
+        topic, partition, offset = text.rsplit("/", 2)
+        return cls.of(topic, partition, offset)
+
+    @classmethod
+    def of(cls, topic: str, partition: str | bytes, offset: str | bytes) -> Self:
+        """Read its parts.
+
+        Raises:
+            ValueError: A number is none, or out of Kafka's range.
+        """
+        place = cls(topic, int(partition), int(offset))
+        if not (
+            0 <= place.partition <= _LARGEST_PARTITION and 0 <= place.offset <= _LARGEST_OFFSET
+        ):
+            raise ValueError("no such partition or offset can be")
+        return place
+
+
+def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Place | None:
+    """The first place of a replayed record; None when it was never replayed."""
+    origin = {
+        name.removeprefix(ORIGIN): value
+        for name, value in headers
+        if name.startswith(ORIGIN) and value is not None
+    }
+    if not origin.keys() >= {"topic", "partition", "offset"}:
+        return None
+    try:
+        return Place.of(origin["topic"].decode(), origin["partition"], origin["offset"])
+    except ValueError:
+        return None  # headers that only look like ours: the record stands for itself
+
+
+def given_up_before(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    """How often a replayed record was read and given up before: as many of its ids are used."""
+    for name, value in headers:
+        if name == ORIGIN + "given_up" and value is not None and value.isdigit():
+            # More digits than a count of replays can have are not ours.
+            return int(value) if len(value) <= _COUNT_DIGITS else 0
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Ordered dispatch: one record of a key at a time, other keys concurrently.
+"""The intake: fetched records, decoded in their order and handed to the runner in chunks.
 
-Records come in as fetched, are taken in order, and go to the handler under their key. A handler
-that answers at once is called in place; only one that waits gets a task and one of the slots. The
-records of a chunk go through the same work one after another - all decoded, then all through the
-handler's first stage, then all through its second -, which costs a quarter less than one whole
-record after another: what a stage needs is in the processor's cache.
+Sources take turns, a chunk each. The records of a chunk go through the same work one after
+another: all are decoded, then all go through the handler's first stage, and so on
+(:mod:`turnstream.stream.running`). What a stage needs is then in the processor's cache, which saves
+a quarter of the time. A chunk is put aside when the round's time is over, and gone on with in the
+next.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from time import perf_counter
-from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from turnstream.stream.handler import Rejected, UnknownSchema
-from turnstream.stream.handling import Handling, describe
+from turnstream.stream.handling import describe
+from turnstream.stream.running import Runner, Turn
 from turnstream.stream.source import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aiokafka.structs import TopicPartition
 
-    from turnstream.stream.handler import Ending, Handled, Record, Stages
+    from turnstream.stream.handler import Record
     from turnstream.stream.lane import Lane
     from turnstream.stream.role import Role
+    from turnstream.stream.slots import Slots
     from turnstream.stream.source import Source
 
 S = TypeVar("S")
@@ -36,15 +36,7 @@ logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 20
 """Records taken from one source before the others have a turn: one fetch may hold thousands of
-one partition. Slow ones are taken in smaller chunks, none of which takes longer than a round."""
-
-_ROUND_SECONDS: Final = 0.01
-"""Time for handlers in one round of the event loop, all sources together. A transaction needs some
-twenty rounds: were each as long as a backlog allows, it would time out and end the process, and
-the next one would meet a longer backlog."""
-
-_ROUND_TASKS: Final = 20
-"""Tasks started in one round: each does its first part in the next one."""
+one partition."""
 
 
 class Dispatcher(Generic[S]):
@@ -54,22 +46,15 @@ class Dispatcher(Generic[S]):
         self._role = role
         self._settings = role.settings
         self._handler = role.handler
-        self._handling: Handling[S] = Handling(role)
+        self._runner: Runner[S] = Runner(role, freed=self._schedule, room=self.resume)
         self._lanes: dict[int, Lane[S]] = {}
         self._sources: dict[TopicPartition, Source[S]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._running = 0
-        self._ready: tuple[deque[tuple[Lane[S], bytes]], deque[tuple[Lane[S], bytes]]] = (
-            deque(),
-            deque(),
-        )
-        """Keys waiting for a slot: those whose first record is of a priority source, the others."""
+        self._resolving: set[asyncio.Task[None]] = set()
         self._due: deque[Source[S]] = deque()
         """Sources with a backlog and room, in the order of their turns."""
-        self._pumping = False
-        self._until = 0.0
-        self._started = 0
-        self._chunk = _CHUNK
+        self._chunk: Iterator[None] | None = None
+        """The chunk that is being worked on; put aside while a round is over."""
+        self._scheduled = False
         self._open = False
         self._low = asyncio.Event()
         """Set when a source may be fetched again."""
@@ -82,9 +67,17 @@ class Dispatcher(Generic[S]):
         self._sources = {
             source.tp: source for lane in lanes.values() for source in lane.sources.values()
         }
-        self._handling.closing = asyncio.Event()
+        self._runner.open()
+        for lane in self._lanes.values():
+            lane.slots = self._runner.slots
         self._due.clear()
+        self._chunk = None
         self._open = True
+
+    @property
+    def slots(self) -> Slots:
+        """The slots of the process."""
+        return self._runner.slots
 
     @property
     def sources(self) -> Sequence[Source[S]]:
@@ -129,64 +122,80 @@ class Dispatcher(Generic[S]):
         """Go on with a source's backlog if there is one and there is room."""
         if source.scheduled or not self._open:
             return
-        if source.backlog and not source.held and self._has_room(source):
+        if not self._has_room(source):
+            self._pause(source, bool(source.backlog))
+        elif source.backlog and not source.held:
             source.scheduled = True
             self._due.append(source)
-            if not self._pumping:
-                self._pumping = True
-                asyncio.get_running_loop().call_soon(self._round)
+            self._schedule()
 
-    def _has_room(self, source: Source[S], admitted: int = 0) -> bool:
+    def _has_room(self, source: Source[S]) -> bool:
         return (
-            source.queued + admitted < self._settings.max_queued_per_partition
+            not self._lanes[source.partition].full
+            and source.queued < self._settings.max_queued_per_partition
             and len(source.order) < self._settings.max_ahead_per_partition
         )
 
-    def _round(self) -> None:
-        """Let sources have their turns until the round's time or tasks are used up."""
-        self._until = perf_counter() + _ROUND_SECONDS
-        self._started = 0
-        while self._due:
-            self._pump(self._due.popleft())
-            if self._is_over():
-                break
-        self._pumping = bool(self._due)
-        if self._pumping:
+    # Rounds.
+
+    def _schedule(self) -> None:
+        """See to it that a round comes."""
+        if not self._scheduled and self._open:
+            self._scheduled = True
             asyncio.get_running_loop().call_soon(self._round)
 
-    def _is_over(self) -> bool:
-        return self._started >= _ROUND_TASKS or perf_counter() >= self._until
-
-    def _pump(self, source: Source[S]) -> None:
-        """Take a chunk of a source's backlog, then let the others have their turn."""
-        source.scheduled = False
-        if not self._open or self._sources.get(source.tp) is not source:
+    def _round(self) -> None:
+        """Work on one chunk after another until the round's time or tasks are used up."""
+        self._scheduled = False
+        if not self._open:
             return
-        lane = self._lanes[source.partition]
-        backlog = source.backlog
-        began = perf_counter()
+        self._runner.round.begin()
         try:
-            admitted: list[Entry[S]] = []
-            for _ in range(min(self._chunk, _ROUND_TASKS - self._started)):
-                if not backlog or source.held or not self._has_room(source, len(admitted)):
+            while not self._runner.round.is_over():
+                if self._chunk is None:
+                    self._chunk = self._next_chunk()
+                    if self._chunk is None:
+                        return
+                for _ in self._chunk:
                     break
-                entry = self._admit(lane, source, backlog.popleft())
-                if entry is not None:
-                    admitted.append(entry)
-            self._begin(lane, admitted)
-            if admitted:
-                each = (perf_counter() - began) / len(admitted)
-                self._chunk = max(1, min(_CHUNK, int(_ROUND_SECONDS / each)))
+                else:
+                    self._chunk = None
         except Exception as error:  # noqa: BLE001 - our own fault: nothing may be lost by it
             self._role.fail(error)
             return
-        paused = bool(backlog) and not self._has_room(source)
-        if paused != source.paused:
-            source.paused = paused
-            self._role.observer.paused(source.topic, source.partition, paused)
+        if self._chunk is not None or self._due or self._runner.has_ready:
+            self._schedule()
+
+    def _next_chunk(self) -> Iterator[None] | None:
+        """Return the next work: keys that waited for a slot, else a source that has its turn."""
+        if self._runner.has_ready:
+            return self._runner.waves(self._runner.take_ready(_CHUNK))
+        return self._chunk_of(self._due.popleft()) if self._due else None
+
+    def _chunk_of(self, source: Source[S]) -> Iterator[None]:
+        """Take a chunk of a source's backlog, then let the others have their turn."""
+        lane = self._lanes[source.partition]
+        backlog = source.backlog
+        turns: dict[bytes, Turn[S]] = {}
+        for _ in range(_CHUNK):
+            if not backlog or source.held or not self._has_room(source):
+                break
+            entry = self._admit(lane, source, backlog.popleft())
+            if entry is not None and self._runner.enter(lane, entry, having_turns=turns):
+                turns[entry.key] = Turn(lane, entry)
+            if self._runner.round.is_over():
+                yield
+        yield from self._runner.waves([*turns.values()])
+        source.scheduled = False
+        self._pause(source, bool(backlog) and not self._has_room(source))
         if not source.paused:
             self._low.set()
         self.resume(source)
+
+    def _pause(self, source: Source[S], paused: bool) -> None:  # noqa: FBT001 - a gauge
+        if paused != source.paused:
+            source.paused = paused
+            self._role.observer.paused(source.topic, source.partition, paused)
 
     def _admit(self, lane: Lane[S], source: Source[S], record: Record) -> Entry[S] | None:
         """Decode a record; return it unless it ends here."""
@@ -223,135 +232,6 @@ class Dispatcher(Generic[S]):
         source.order.append(entry)
         return entry
 
-    def _begin(self, lane: Lane[S], admitted: Sequence[Entry[S]]) -> None:
-        """Start the handler on each record whose key is free, as far as there are slots."""
-        staged: list[tuple[Entry[S], Stages[S]]] = []
-        for entry in admitted:
-            key, source = entry.key, entry.source
-            if lane.states.parked and key in lane.states.parked:
-                # Stays unfinished: no offset passes it until a version that reads its state runs.
-                entry.release()
-                continue
-            waiting = lane.busy.get(key)
-            if waiting is not None:
-                waiting.append(entry)
-                source.queued += 1
-                if len(waiting) > self._settings.max_queued_per_key:
-                    lane.flooded.add(key)
-            elif self._running + len(staged) >= self._settings.slots:
-                lane.busy[key] = deque((entry,))
-                source.queued += 1
-                self._ready[not source.priority].append((lane, key))
-            else:
-                begun = self._handling.begin(lane, entry)
-                if isinstance(begun, GeneratorType):
-                    lane.busy[key] = deque()
-                    staged.append((entry, begun))
-                elif begun is not None:
-                    lane.busy[key] = deque()
-                    pending = cast("Awaitable[Handled[S]] | Exception", begun)
-                    self._spawn(lane, key, entry=entry, pending=pending)
-        if staged:
-            self._stage(lane, staged)
-
-    def _stage(self, lane: Lane[S], staged: Sequence[tuple[Entry[S], Stages[S]]]) -> None:
-        """Take records through all their stages, one stage at a time; then take the outcomes."""
-        ended: list[tuple[Entry[S], Ending[S] | Exception]] = []
-        while staged:
-            going = []
-            for entry, stages in staged:
-                try:
-                    next(stages)
-                except StopIteration as end:
-                    ended.append((entry, end.value))
-                except Exception as error:  # noqa: BLE001 - the handler's
-                    ended.append((entry, error))
-                else:
-                    going.append((entry, stages))
-            staged = going
-        for entry, outcome in ended:
-            pending: Awaitable[Handled[S]] | Exception | None
-            if isinstance(outcome, Exception):
-                pending = outcome
-            else:
-                pending = self._handling.take(lane, entry, outcome)
-            following = self._next(lane, entry.key) if pending is None else (entry, pending)
-            if following is not None:
-                self._spawn(lane, entry.key, entry=following[0], pending=following[1])
-
-    # One key.
-
-    def _spawn(
-        self,
-        lane: Lane[S],
-        key: bytes,
-        *,
-        entry: Entry[S],
-        pending: Awaitable[Handled[S]] | Exception,
-    ) -> None:
-        self._running += 1
-        self._started += 1
-        self._role.observer.running(self._running)
-        task = asyncio.create_task(self._run(lane, key, entry=entry, pending=pending))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._running -= 1
-        self._role.observer.running(self._running)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._role.fail(error)
-            return
-        self._fill_slots()
-
-    async def _run(
-        self,
-        lane: Lane[S],
-        key: bytes,
-        *,
-        entry: Entry[S],
-        pending: Awaitable[Handled[S]] | Exception,
-    ) -> None:
-        """Work off a key: its first record, then all that queued up behind it."""
-        while True:
-            if not await self._handling.settle(lane, entry, pending):
-                return
-            following = self._next(lane, key)
-            if following is None:
-                return
-            entry, pending = following
-
-    def _next(
-        self, lane: Lane[S], key: bytes
-    ) -> tuple[Entry[S], Awaitable[Handled[S]] | Exception] | None:
-        """Start a key's waiting records until one needs time; forget the key after the last."""
-        waiting = lane.busy[key]
-        while waiting:
-            entry = waiting.popleft()
-            entry.source.queued -= 1
-            self.resume(entry.source)
-            pending = self._handling.attempt(lane, entry)
-            if pending is not None:
-                return entry, pending
-        del lane.busy[key]
-        lane.flooded.discard(key)
-        return None
-
-    def _fill_slots(self) -> None:
-        """Give free slots to the keys that wait for one."""
-        try:
-            while self._open and self._running < self._settings.slots:
-                ready = self._ready[0] or self._ready[1]
-                if not ready:
-                    return
-                lane, key = ready.popleft()
-                following = self._next(lane, key)
-                if following is not None:
-                    self._spawn(lane, key, entry=following[0], pending=following[1])
-        except Exception as error:  # noqa: BLE001 - our own fault: a key must not be stranded
-            self._role.fail(error)
-
     # Unknown schemas.
 
     def _hold(self, source: Source[S], fingerprint: str) -> None:
@@ -365,11 +245,12 @@ class Dispatcher(Generic[S]):
             fingerprint,
         )
         task = asyncio.create_task(self._resolve(source, fingerprint))
-        self._tasks.add(task)
+        self._resolving.add(task)
         task.add_done_callback(self._resolver_ended)
 
     async def _resolve(self, source: Source[S], fingerprint: str) -> None:
-        while not self._handling.closing.is_set():
+        closing = self._runner.slots.closing
+        while not closing.is_set():
             try:
                 if await self._handler.resolve_schema(fingerprint):
                     break
@@ -377,7 +258,7 @@ class Dispatcher(Generic[S]):
                 logger.warning("looking up schema %s failed: %s", fingerprint, describe(error))
             try:
                 async with asyncio.timeout(self._settings.schema_retry_ms / 1000):
-                    await self._handling.closing.wait()
+                    await closing.wait()
             except TimeoutError:
                 continue
         source.held = False
@@ -386,7 +267,7 @@ class Dispatcher(Generic[S]):
         self._low.set()
 
     def _resolver_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._resolving.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._role.fail(error)
 
@@ -395,9 +276,9 @@ class Dispatcher(Generic[S]):
     def close_intake(self) -> None:
         """Take nothing more and drop what has not started; it will be read again."""
         self._open = False
-        self._handling.closing.set()
-        for ready in self._ready:
-            ready.clear()
+        self._runner.close()
+        self._chunk = None
+        self._due.clear()
         for lane in self._lanes.values():
             for waiting in lane.busy.values():
                 waiting.clear()
@@ -407,24 +288,15 @@ class Dispatcher(Generic[S]):
 
     async def wait_running(self, seconds: float) -> int:
         """Wait for running handlers, at most `seconds`; cancel the rest and return their number."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=seconds)
-        late = set(self._tasks)
-        for task in late:
+        late = await self._runner.wait(seconds)
+        for task in self._resolving:
             task.cancel()
-        if late:
-            await asyncio.wait(late, timeout=_CANCEL_SECONDS)
-        return len(late)
+        return late
 
     def forget(self) -> None:
         """Drop everything about the lanes."""
         self._lanes = {}
         self._sources = {}
-
-
-_CANCEL_SECONDS: Final = 1.0
-"""Time for cancelled handlers to end: one that swallows the cancellation must not hold up the
-rebalance; its lane is closed and takes nothing more from it."""
 
 
 def _later(source: Source[Any]) -> bool:

@@ -3,9 +3,11 @@
 Nothing here joins a group or commits: it can be asked while the roles run.
 """
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
@@ -15,8 +17,18 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.config import Settings
 
+logger = logging.getLogger(__name__)
+
 _REQUEST_MS: Final = 8_000
 """A broker that accepts and does not answer must not hang who asks."""
+
+_COUNTED: Final = 1_000
+"""Offsets in one partition up to which the records among them are counted. Markers of transactions
+matter where nothing goes on; of a long way they are no large part."""
+
+_COUNT_SECONDS: Final = 1.0
+_POLL_MS: Final = 100
+"""Counting is one fetch per partition; it must not take the time that the whole look has."""
 
 _MEMBERS: Final = 5
 """Place of the members in a description of a group, the same in every version of the answer."""
@@ -56,11 +68,23 @@ class Position:
     """First offset that the log still has."""
     end: int
     """One past the last committed record."""
+    unread: int | None = None
+    """Records that the group has not read, None where they were not counted."""
+
+    @property
+    def start(self) -> int:
+        """Where the group reads on."""
+        return max(self.committed or 0, self.beginning)
+
+    @property
+    def offsets(self) -> int:
+        """Offsets between the group and the end; markers of transactions have some as well."""
+        return max(self.end - self.start, 0)
 
     @property
     def lag(self) -> int:
-        """Offsets between the group and the end; markers of transactions count as well."""
-        return max(self.end - max(self.committed or 0, self.beginning), 0)
+        """Records that the group has not read; where they were not counted, at most."""
+        return self.offsets if self.unread is None else self.unread
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
@@ -85,6 +109,11 @@ class GroupView:
     def lag(self) -> int:
         """Of all partitions together."""
         return sum(one.lag for one in self.positions)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the lag is records alone; else markers of transactions are among it."""
+        return all(one.unread is not None or not one.offsets for one in self.positions)
 
     @property
     def beyond_end(self) -> tuple[Position, ...]:
@@ -175,14 +204,42 @@ async def _positions(
         consumer.assign(list(tps))
         beginnings = await consumer.beginning_offsets(tps)
         ends = await consumer.end_offsets(tps)
+        positions = [
+            Position(tp.topic, tp.partition, await consumer.committed(tp), beginnings[tp], ends[tp])
+            for tp in tps
+        ]
+        unread = await _unread(consumer, positions)
         return tuple(
-            [
-                Position(
-                    tp.topic, tp.partition, await consumer.committed(tp), beginnings[tp], ends[tp]
-                )
-                for tp in tps
-            ]
+            replace(one, unread=unread.get((one.topic, one.partition))) for one in positions
         )
+
+
+async def _unread(
+    consumer: AIOKafkaConsumer, positions: Sequence[Position]
+) -> Mapping[tuple[str, int], int]:
+    """Count the records that a group has not read, where that is quickly done."""
+    short = {
+        TopicPartition(one.topic, one.partition): one
+        for one in positions
+        if 0 < one.offsets <= _COUNTED
+    }
+    if not short:
+        return {}
+    counts = dict.fromkeys(short, 0)
+    left = set(short)
+    consumer.assign(list(short))
+    for tp, one in short.items():
+        consumer.seek(tp, one.start)
+    try:
+        async with asyncio.timeout(_COUNT_SECONDS):
+            while left:
+                for tp, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS)).items():
+                    counts[tp] += sum(record.offset < short[tp].end for record in records)
+                # Past a marker too, which is no record.
+                left = {tp for tp in left if await consumer.position(tp) < short[tp].end}
+    except Exception as error:  # noqa: BLE001 - what cannot be read is not counted
+        logger.debug("counting was given up: %r", error)
+    return {(tp.topic, tp.partition): counts[tp] for tp in counts if tp not in left}
 
 
 async def _members(admin: AIOKafkaAdminClient, group: str) -> int | None:

@@ -161,6 +161,7 @@ class StateUnreadable(Exception):
         known: int | None = None,
         found: int | None = None,
         watermarks: Mapping[str, int] | None = None,
+        kept_ms: int | None = None,
     ) -> None:
         """Say what is wrong.
 
@@ -169,11 +170,22 @@ class StateUnreadable(Exception):
             known: the version that this program reads.
             found: the record's version, where it could be made out.
             watermarks: source topic to the highest offset handled, as far as it could be made out.
+            kept_ms: how long the record is of use, counted from when it is found: then it is
+                removed, once all records that were there before have been handled. None: until
+                the key's next record comes, however long that takes.
         """
         super().__init__(message)
         self.known = known
         self.found = found
         self.watermarks: Mapping[str, int] = watermarks or {}
+        self.kept_ms = kept_ms
+
+
+class LaneClosing(Exception):
+    """The partition is given up: the input is not finished here, its next owner handles it again.
+
+    A handler lets it pass.
+    """
 
 
 class LaneContext(Protocol[S_contra]):
@@ -190,6 +202,24 @@ class LaneContext(Protocol[S_contra]):
         """Commit an intermediate state of the handler's own key; no offset moves.
 
         Returns when the transaction is committed. `key` must be the key being handled.
+        """
+        ...
+
+    def ensure_owned(self) -> None:
+        """Be sure that no other process has the partition: call it right before a side effect.
+
+        Where the group's coordinator has not been heard of for too long the process ends, for
+        another one may be at work on the same input. Any thread may call it.
+        """
+        ...
+
+    async def rest(self, seconds: float) -> None:
+        """Wait between two attempts, without the slot: others run meanwhile.
+
+        It may take longer than asked for: the handler goes on when a slot is free again.
+
+        Raises:
+            LaneClosing: The partition is given up.
         """
         ...
 

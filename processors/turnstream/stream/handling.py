@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import monotonic
 from types import GeneratorType
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from turnstream.stream.handler import Handled, StateUnreadable, concluded
+from turnstream.stream.backoff import backoff
+from turnstream.stream.handler import Handled, LaneClosing, StateUnreadable, concluded
 from turnstream.stream.lane import UnusableOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from turnstream.stream.handler import DeadLetterReason, Ending, Stages
     from turnstream.stream.lane import Lane
     from turnstream.stream.role import Role
+    from turnstream.stream.slots import Slots
     from turnstream.stream.source import Entry
 
 S = TypeVar("S")
@@ -24,15 +27,22 @@ logger = logging.getLogger(__name__)
 
 
 class Handling(Generic[S]):
-    """Calls the handler for an entry until it is finished."""
+    """Calls the handler for an entry until it is finished.
 
-    def __init__(self, role: Role[S]) -> None:
+    An attempt that fails is repeated after a wait that doubles, until the attempts are used up or
+    the entry is too old: then it is given up. Meanwhile the later records of its key wait, and no
+    others: the wait takes no slot. An outcome that cannot be committed is given up at once.
+    """
+
+    def __init__(
+        self, role: Role[S], slots: Slots, *, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._role = role
         self._settings = role.settings
         self._handler = role.handler
         self._format = role.state_format
-        self.closing = asyncio.Event()
-        """Set when the intake closes: waits between attempts end, nothing is tried again."""
+        self._slots = slots
+        self._clock = clock
 
     def attempt(
         self, lane: Lane[S], entry: Entry[S], *, attempts: int = 1
@@ -89,11 +99,20 @@ class Handling(Generic[S]):
     ) -> bool:
         """Bring an entry to its end, whatever the handler does; false if the lane closes first."""
         attempts = 1
+        until = self._clock() + self._settings.retry_patience_ms / 1000
         while True:
-            error = await self._finish(lane, entry, pending, attempts=attempts)
+            try:
+                error = await self._finish(lane, entry, pending, attempts=attempts)
+            except LaneClosing:
+                return False
             if error is None:
                 return True
-            if attempts >= self._settings.attempts:
+            wait = self._wait(entry, attempts)
+            if (
+                attempts >= self._settings.attempts
+                or isinstance(error, UnusableOutcome)
+                or self._clock() + wait > until
+            ):
                 state = lane.states.store.get(entry.key)
                 self._abandon(lane, entry, state=state, attempts=attempts, error=error)
                 return True
@@ -106,7 +125,7 @@ class Handling(Generic[S]):
                 self._settings.attempts,
                 describe(error),
             )
-            if not await self._back_off(attempts):
+            if not await self._slots.rest(wait):
                 return False
             attempts += 1
             following = self.attempt(lane, entry, attempts=attempts)
@@ -128,26 +147,25 @@ class Handling(Generic[S]):
         try:
             lane.finish(entry, await pending, attempts=attempts)
         except asyncio.CancelledError as cancelled:
-            if self.closing.is_set() or _is_cancelled():
+            if self._slots.closing.is_set() or _is_cancelled():
                 raise
             # The handler let a cancellation of its own escape.
             return RuntimeError(repr(cancelled))
+        except LaneClosing:
+            raise
         except Exception as error:  # noqa: BLE001 - the handler's
             return error
         return None
 
-    async def _back_off(self, attempts: int) -> bool:
-        """Wait before the next attempt; false if the intake closes meanwhile."""
-        wait = min(
-            self._settings.retry_backoff_ms * 2 ** (attempts - 1),
-            self._settings.retry_backoff_max_ms,
+    def _wait(self, entry: Entry[S], attempts: int) -> float:
+        """Return the seconds to wait before the next attempt, the same wherever it is made."""
+        source = entry.source
+        return backoff(
+            attempts,
+            first=self._settings.retry_backoff_ms / 1000,
+            longest=self._settings.retry_backoff_max_ms / 1000,
+            seed=f"{source.topic}/{source.partition}/{entry.offset}",
         )
-        try:
-            async with asyncio.timeout(wait / 1000):
-                await self.closing.wait()
-        except TimeoutError:
-            return True
-        return False
 
     def _lose(self, lane: Lane[S], entry: Entry[S], error: StateUnreadable) -> None:
         """Give up the first input of a key whose state cannot be read."""

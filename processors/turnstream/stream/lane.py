@@ -5,26 +5,40 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from turnstream.stream import failpoints
 from turnstream.stream.deadletter import dead_record
-from turnstream.stream.role import LaneFailed
+from turnstream.stream.handler import LaneClosing
+from turnstream.stream.role import LaneFailed, OwnershipUncertain
 from turnstream.stream.source import Entry, Work
 from turnstream.stream.states import States
 from turnstream.stream.transaction import Batches
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+
+    from aiokafka.structs import TopicPartition
 
     from turnstream.stream.deadletter import DeadLetterTopic, DeadRecord
     from turnstream.stream.handler import DeadLetterReason, Handled, Publication
     from turnstream.stream.role import Role
+    from turnstream.stream.slots import Slots
     from turnstream.stream.source import Source
+    from turnstream.stream.store import Records
     from turnstream.stream.transaction import TransactionalProducer
 
 S = TypeVar("S")
+
+logger = logging.getLogger(__name__)
+
+_SURE_PART: Final = 0.75
+"""Part of the session in which a member acts outside Kafka: after a whole one somebody else may do
+the same. The rest is for what clocks and networks add, and for the way from the look at the clock
+to the first byte."""
 
 
 class UnusableOutcome(Exception):
@@ -67,17 +81,22 @@ class Lane(Generic[S]):
         self._dead_letter_topics = dead_letter_topics
         self._progressed = progressed
         self._max_bytes = role.settings.max_record_bytes
+        self._max_publication_bytes = role.settings.max_publication_bytes
         self.states = States(role.state_format, settings=role.settings)
         self.sources: dict[str, Source[S]] = {}
         self.busy: dict[bytes, deque[Entry[S]]] = {}
         """Keys with a task or waiting for a slot, each with its waiting records."""
         self.flooded: set[bytes] = set()
+        self.slots: Slots | None = None
+        """Those of the process, while the intake is open."""
         self._finished: deque[Work[S]] = deque()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._urgent = False
         self._committer: asyncio.Task[None] | None = None
+        self.full = False
+        """Whether it has as many state records as it may: nothing new is taken then."""
 
     @property
     def partition(self) -> int:
@@ -90,17 +109,26 @@ class Lane(Generic[S]):
         """Take the transactional id: ends the former owner and its open transaction."""
         await self._producer.start()
 
-    def load(self, records: Mapping[bytes, bytes], *, ends: Mapping[str, int]) -> None:
-        """Take over the committed state; see `States.load`."""
+    def load(self, records: Records, *, ends: Mapping[str, int]) -> None:
+        """Take over the committed state at once; see `loading`."""
+        for _ in self.loading(records, ends=ends):
+            pass
+
+    def loading(self, records: Records, *, ends: Mapping[str, int]) -> Generator[None]:
+        """Take over the committed state in steps; see `States.loading`."""
         owned = self._role.owned
         note = None if owned is None else functools.partial(owned.note, self._partition)
-        self.states.load(records, partition=self._partition, ends=ends, note=note)
+        now = self._role.now_ms()
+        yield from self.states.loading(
+            records, partition=self._partition, ends=ends, now=now, note=note
+        )
         self._role.observer.parked(self._partition, len(self.states.parked))
         self._role.observer.unreadable(self._partition, len(self.states.unreadable))
 
     def start(self, sources: Mapping[str, Source[S]]) -> None:
         """Take the sources, positioned at their committed offsets, and begin to commit."""
         self.sources = dict(sources)
+        self._measure()
         self._committer = asyncio.create_task(
             self._commit_loop(), name=f"lane-{self._partition}-commit"
         )
@@ -118,10 +146,12 @@ class Lane(Generic[S]):
             self._committer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._committer
-        await self._producer.stop()
+        # Before the broker is waited for: who has the partition next may want the same files.
+        self.states.close()
         self._role.observer.forget(self._partition)
         if self._role.owned is not None:
             self._role.owned.forget(self._partition)
+        await self._producer.stop()
 
     # What handlers and the dispatcher hand in.
 
@@ -133,6 +163,31 @@ class Lane(Generic[S]):
         self._urgent = True
         self._push(work)
         await waiter
+
+    def ensure_owned(self) -> None:
+        """End the process unless the coordinator has been heard of a short while ago.
+
+        Raises:
+            OwnershipUncertain: It has not, and the end of the process is replaced by a test.
+        """
+        settings = self._role.settings
+        limit = _SURE_PART * settings.session_timeout_ms / 1000
+        age = self._role.heartbeats.age()
+        if age < limit:
+            return
+        error = OwnershipUncertain(
+            f"the last answered heartbeat of group {settings.group!r} was sent {age:.1f} s ago, "
+            f"and with a session of {settings.session_timeout_ms / 1000:g} s nothing may be done "
+            f"outside after {limit:g} s: partition {self._partition} may have another owner"
+        )
+        self._role.fail(error)
+        raise error
+
+    async def rest(self, seconds: float) -> None:
+        """Wait between two attempts of a handler, without its slot."""
+        if self.slots is None or not await self.slots.rest(seconds):
+            message = f"partition {self._partition} is given up"
+            raise LaneClosing(message)
 
     def finish(
         self,
@@ -155,6 +210,8 @@ class Lane(Generic[S]):
         Raises:
             UnusableOutcome: The outcome cannot be committed. Nothing of it has been taken.
         """
+        if failpoints.armed is not None:
+            failpoints.armed.pass_by("after_step")
         source, record = entry.source, entry.record
         state = handled.state
         if (
@@ -176,11 +233,16 @@ class Lane(Generic[S]):
         self._set_outcome(entry, state=state, publications=handled.publications)
         entry.dead_record = dead
         self._end(entry)
+        if failpoints.armed is not None:
+            failpoints.armed.pass_by("after_enter")
 
     def reject(
         self, entry: Entry[S], *, reason: DeadLetterReason, detail: str, attempts: int
     ) -> None:
-        """Dead-letter an input; no state changes, only the committed offset will pass it."""
+        """Dead-letter an input; no state changes, only the committed offset will pass it.
+
+        The letter goes out with that offset, and so only once.
+        """
         entry.dead_record = dead_record(
             entry.record,
             topic=self._dead_letter_topics[entry.record.topic],
@@ -204,7 +266,7 @@ class Lane(Generic[S]):
                 message = f"this role may not write to {publication.topic!r}"
                 raise UnusableOutcome(message)
             size = len(publication.key) + len(publication.value or b"")
-            if size > self._max_bytes:
+            if size > self._max_publication_bytes:
                 message = f"a publication to {publication.topic!r} has {size} bytes"
                 raise UnusableOutcome(message)
         value = None if state is None else self.states.encode(state)
@@ -227,6 +289,27 @@ class Lane(Generic[S]):
             self._wake.set()
             self._idle.clear()
 
+    def _measure(self) -> bool:
+        """Compare the state records with their bound; tell whether there is room again."""
+        bound = self._role.settings.max_keys_per_partition
+        if bound is None:
+            return False
+        full, count = len(self.states.store) >= bound, len(self.states.store)
+        if full == self.full:
+            return False
+        self.full = full
+        self._role.observer.full(self._partition, full)
+        if full:
+            logger.error(
+                "partition %s has %s state records, as many as it may: nothing new is taken until "
+                "some expire. Raise the bound, or let them expire sooner",
+                self._partition,
+                count,
+            )
+        else:
+            logger.info("partition %s has room again: %s records", self._partition, count)
+        return not full
+
     # Timers.
 
     def handled_through(self) -> int:
@@ -246,9 +329,11 @@ class Lane(Generic[S]):
         if due is None or due > now:
             return False
         through = self.handled_through()
-        for key, timer in self.states.fire(min(now, through)):
+        # At the bound the backlog waits for what expires, so that must not wait for the backlog.
+        for key, timer in self.states.fire(now if self.full else min(now, through)):
             work: Work[S] = Work(key)
-            publication = self._role.handler.timer(key, timer)
+            lost = key in self.states.unreadable
+            publication = None if lost else self._role.handler.timer(key, timer)
             if publication is None:
                 self.states.expire(key)
             else:
@@ -298,19 +383,22 @@ class Lane(Generic[S]):
         """Commit what was taken, in one transaction.
 
         1. Mark the inputs finished and move each source's prefix over them.
-        2. Batch their publications and dead letters, in input order per key.
+        2. Batch their publications and dead letters, in input order per key; a dead letter that no
+           state remembers goes with the prefix that passes its record.
         3. Batch the last state of each key, and tombstones of closed keys that were passed.
         4. Send the batches, and the prefixes as the group's offsets; wait for the broker.
         5. Commit.
         6. Update the store; release whoever waits.
         """
         began = time.monotonic()
+        at = self._role.now_ms()
         batches = Batches(self._producer)
         # Step 1
         moved = self._move_prefixes(taken)
         offsets = {source.tp: source.prefix for source in moved}
         # Step 2
-        self._batch_publications(taken, batches=batches)
+        letters = _letters(taken, moved=moved)
+        self._batch_publications(taken, letters=letters, batches=batches)
         # Step 3
         last = {work.key: work for work in taken if work.stateful}
         prefixes = {topic: source.prefix for topic, source in self.sources.items()}
@@ -321,23 +409,41 @@ class Lane(Generic[S]):
                     self._role.settings.changelog, partition=self._partition, key=key, value=value
                 )
         if batches.records or offsets:
-            await self._producer.begin_transaction()
-            # Step 4
-            waiting: list[Awaitable[object]] = [*await batches.send()]
-            if offsets:
-                group = self._role.settings.group
-                waiting.append(self._producer.send_offsets_to_transaction(offsets, group))
-            await asyncio.gather(*waiting)
-            # Step 5
-            await self._producer.commit_transaction()
+            await self._publish(batches, offsets)
         # Step 6
-        self.states.commit(records, last=last)
+        position = batches.end(self._role.settings.changelog)
+        self.states.commit(records, last=last, position=position, at=at)
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_store")
         for work in taken:
             if work.waiter is not None and not work.waiter.done():
                 work.waiter.set_result(None)
-        self._report(taken, moved=moved, records=batches.records, seconds=time.monotonic() - began)
-        for source in moved:
+        seconds = time.monotonic() - began
+        self._report(taken, moved=moved, letters=letters, records=batches.records, seconds=seconds)
+        for source in self.sources.values() if self._measure() else moved:
             self._progressed(source)
+
+    async def _publish(self, batches: Batches, offsets: Mapping[TopicPartition, int]) -> None:
+        """Steps 4 and 5 of a transaction."""
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("before_begin")
+        await self._producer.begin_transaction()
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_begin")
+        # Step 4
+        waiting: list[Awaitable[object]] = [*await batches.send()]
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_send")
+        if offsets:
+            group = self._role.settings.group
+            waiting.append(self._producer.send_offsets_to_transaction(offsets, group))
+        await asyncio.gather(*waiting)
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("before_commit")
+        # Step 5
+        await self._producer.commit_transaction()
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_commit")
 
     def _move_prefixes(self, taken: Sequence[Work[S]]) -> list[Source[S]]:
         for work in taken:
@@ -345,7 +451,9 @@ class Lane(Generic[S]):
                 work.done = True
         return [source for source in self.sources.values() if source.advance()]
 
-    def _batch_publications(self, taken: Sequence[Work[S]], *, batches: Batches) -> None:
+    def _batch_publications(
+        self, taken: Sequence[Work[S]], *, letters: Sequence[DeadRecord], batches: Batches
+    ) -> None:
         for work in taken:
             for publication in work.publications:
                 batches.add(
@@ -355,20 +463,21 @@ class Lane(Generic[S]):
                     value=publication.value,
                     headers=publication.headers,
                 )
-            if (dead := work.dead_record) is not None:
-                batches.add(
-                    dead.topic,
-                    partition=dead.partition,
-                    key=dead.key,
-                    value=dead.value,
-                    headers=dead.headers,
-                )
+        for dead in letters:
+            batches.add(
+                dead.topic,
+                partition=dead.partition,
+                key=dead.key,
+                value=dead.value,
+                headers=dead.headers,
+            )
 
     def _report(
         self,
         taken: Sequence[Work[S]],
         *,
         moved: Sequence[Source[S]],
+        letters: Sequence[DeadRecord],
         records: int,
         seconds: float,
     ) -> None:
@@ -378,8 +487,8 @@ class Lane(Generic[S]):
             if isinstance(work, Entry):
                 topic = work.source.topic
                 handled[topic] = handled.get(topic, 0) + 1
-            if (dead := work.dead_record) is not None:
-                observer.dead_lettered(dead.source_topic, dead.reason)
+        for dead in letters:
+            observer.dead_lettered(dead.source_topic, dead.reason)
         for topic, count in handled.items():
             observer.handled(topic, count)
         observer.committed(records, seconds)
@@ -389,3 +498,12 @@ class Lane(Generic[S]):
             observer.position(source.topic, source.partition, committed=source.prefix)
             oldest = source.order[0].timestamp if source.order else None
             observer.oldest_unfinished(source.topic, source.partition, oldest)
+
+
+def _letters(taken: Sequence[Work[S]], *, moved: Sequence[Source[S]]) -> list[DeadRecord]:
+    """Take the dead letters that a transaction makes true."""
+    letters = [work.dead_record for work in taken if work.stateful and work.dead_record is not None]
+    for source in moved:
+        letters += source.letters
+        source.letters.clear()
+    return letters

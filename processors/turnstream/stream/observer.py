@@ -42,6 +42,10 @@ class Observer(Protocol):
         """Number of handlers running now, at most the slots."""
         ...
 
+    def resting(self, tasks: int) -> None:
+        """Number of handlers that wait to try again, without a slot."""
+        ...
+
     def lanes(self, open_lanes: int) -> None:
         """Number of lanes owned now."""
         ...
@@ -56,6 +60,10 @@ class Observer(Protocol):
 
     def parked(self, partition: int, keys: int) -> None:
         """Number of keys of a lane whose state is newer than this program."""
+        ...
+
+    def full(self, partition: int, full: bool) -> None:  # noqa: FBT001 - a gauge
+        """A lane has as many state records as it may, or has room again."""
         ...
 
     def unreadable(self, partition: int, keys: int) -> None:
@@ -107,6 +115,9 @@ class NullObserver:
     def running(self, tasks: int) -> None:
         """Ignore."""
 
+    def resting(self, tasks: int) -> None:
+        """Ignore."""
+
     def lanes(self, open_lanes: int) -> None:
         """Ignore."""
 
@@ -117,6 +128,9 @@ class NullObserver:
         """Ignore."""
 
     def parked(self, partition: int, keys: int) -> None:
+        """Ignore."""
+
+    def full(self, partition: int, full: bool) -> None:  # noqa: FBT001 - as Observer
         """Ignore."""
 
     def unreadable(self, partition: int, keys: int) -> None:

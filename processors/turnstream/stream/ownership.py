@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from aiokafka.structs import TopicPartition
 
+from turnstream.stream import failpoints
 from turnstream.stream.dispatch import Dispatcher
 from turnstream.stream.lane import Lane
 from turnstream.stream.liveness import Stalls
@@ -117,10 +118,15 @@ class Ownership(Generic[S]):
         if not partitions:
             self._role.observer.lanes(0)
             return
+        began = time.monotonic()
         # 1. Fence: open the lanes. The former owner can commit nothing from here on, and what it
         #    had open is ended, so what is committed now is all there will be.
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("before_fence")
         lanes = self._lanes = {partition: self._new_lane(partition) for partition in partitions}
         await asyncio.gather(*(lane.fence() for lane in lanes.values()))
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_fence")
         # 2. Restore the committed state.
         tps = [
             TopicPartition(topic, partition)
@@ -128,15 +134,16 @@ class Ownership(Generic[S]):
             for topic in self._settings.sources
         ]
         states = await self._restore(partitions, settings=self._settings)
-        ends = await positions.ends(tps)
-        for partition, lane in lanes.items():
-            state = states[partition]
-            lane.load(
-                state.records,
-                ends={tp.topic: end for tp, end in ends.items() if tp.partition == partition},
-            )
-            self._role.observer.restored(partition, state.read, len(state.records), state.seconds)
-            await asyncio.sleep(0)
+        try:
+            ends = await positions.ends(tps)
+            await self._load(states, ends=ends)
+        except BaseException:
+            # Not all lanes have taken theirs over, which they would close.
+            for state in states.values():
+                state.records.close()
+            raise
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_restore")
         # 3. Read the committed offsets. Every partition of a group that ever started has one; a
         #    topic added later starts at its beginning.
         committed = await positions.committed(tps)
@@ -145,8 +152,12 @@ class Ownership(Generic[S]):
             tp: _start(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
             for tp in tps
         }
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_committed")
         # 4. Seek every source partition, offset 0 and never-committed ones included.
         await positions.seek(starts)
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_seek")
         # 5. Open the intake.
         for partition, lane in lanes.items():
             lane.start(
@@ -163,7 +174,29 @@ class Ownership(Generic[S]):
         self.dispatcher.open(lanes)
         self._ticker = asyncio.create_task(self._tick(), name="timers")
         self._role.observer.lanes(len(lanes))
-        logger.info("lanes open: %s", ", ".join(map(str, partitions)))
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_intake_open")
+        logger.info(
+            "lanes open: %s; %s keys, %s changelog records read, %.2f s",
+            ", ".join(map(str, partitions)),
+            sum(len(state.records) for state in states.values()),
+            sum(state.read for state in states.values()),
+            time.monotonic() - began,
+        )
+
+    async def _load(
+        self, states: Mapping[int, RestoredState], *, ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Let each lane read through its state; others get their turn in between."""
+        for partition, lane in self._lanes.items():
+            state = states[partition]
+            ended = {tp.topic: end for tp, end in ends.items() if tp.partition == partition}
+            # Closed before its records are, whatever happens in between.
+            with contextlib.closing(lane.loading(state.records, ends=ended)) as loading:
+                for _ in loading:
+                    await asyncio.sleep(0)
+            self._role.observer.restored(partition, state.read, len(state.records), state.seconds)
+            await asyncio.sleep(0)
 
     def _new_lane(self, partition: int) -> Lane[S]:
         return Lane(
@@ -193,8 +226,12 @@ class Ownership(Generic[S]):
             self._ticker = None
         self.stalls.look(())
         self.observe_ends = False
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_intake_closed")
         # 2. Wait for running handlers within the grace.
         late = await self.dispatcher.wait_running(self._settings.grace_seconds)
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_handlers")
         # 3. The last commit.
         lanes = tuple(self._lanes.values())
         try:
@@ -202,10 +239,14 @@ class Ownership(Generic[S]):
                 await asyncio.gather(*(lane.drain() for lane in lanes))
         except TimeoutError:
             self._role.fail(LaneFailed("the last commit before giving up partitions timed out"))
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_last_commit")
         # 4. Close the producers.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(lane.close() for lane in lanes))
+        if failpoints.armed is not None:
+            await failpoints.armed.reach("after_lanes_closed")
         # 5. Drop the state, forget the lanes.
         self._lanes = {}
         self.dispatcher.forget()

@@ -36,7 +36,10 @@ class Progress:
 
 
 class ProgressFormat:
-    """`StateFormat` of `Progress`."""
+    """`StateFormat` of `Progress`.
+
+    A record that cannot be read is of no use either once the records before it have been handled.
+    """
 
     def load(self, value: bytes) -> Progress:
         """Read a progress record.
@@ -54,11 +57,13 @@ class ProgressFormat:
             progress = Progress(watermarks, int(raw["t"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"not a progress record ({type(error).__name__})"
-            raise StateUnreadable(message, known=VERSION) from None
+            raise StateUnreadable(message, known=VERSION, kept_ms=0) from None
         if version != VERSION:
             message = f"no migration to version {VERSION}"
             found = version if type(version) is int else None
-            raise StateUnreadable(message, known=VERSION, found=found, watermarks=watermarks)
+            raise StateUnreadable(
+                message, known=VERSION, found=found, watermarks=watermarks, kept_ms=0
+            )
         return progress
 
     def dump(self, state: Progress) -> bytes:

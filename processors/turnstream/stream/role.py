@@ -6,8 +6,10 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeVar
+
+from turnstream.stream.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +38,13 @@ class LaneFailed(Exception):
     """A lane could not commit: fenced by a new owner, or the broker refused. The process ends."""
 
 
+class OwnershipUncertain(Exception):
+    """The group's coordinator has not been heard of for too long to act on a partition.
+
+    Others may own it by now. The process ends; committed state is the truth.
+    """
+
+
 def now_ms() -> int:
     """Return the wall clock, milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
@@ -47,14 +56,17 @@ def end_process(error: BaseException) -> NoReturn:
     No cleanup runs, on purpose: a fenced or half-failed worker that goes on stopping could still
     send. The log line is the record of it.
     """
-    if isinstance(error, StartRefused):
-        logger.critical("start refused: %s", error)
-    else:
-        logger.critical("the process ends: %s", error, exc_info=error)
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(EXIT_REFUSED if isinstance(error, StartRefused) else EXIT_FAILED)
+    try:
+        if isinstance(error, StartRefused):
+            logger.critical("start refused: %s", error)
+        else:
+            logger.critical("the process ends: %s", error, exc_info=error)
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # Also when the log cannot be written: a disk that is full is one reason to be here.
+        os._exit(EXIT_REFUSED if isinstance(error, StartRefused) else EXIT_FAILED)
 
 
 class Owned(Protocol[S_contra]):
@@ -80,5 +92,7 @@ class Role(Generic[S]):
     now_ms: Callable[[], int] = now_ms
     owned: Owned[S] | None = None
     """Follows the states of the partitions owned, where the role keeps count of something there."""
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
+    """When the group's coordinator was last heard of."""
     fail: Callable[[BaseException], None] = end_process
     """Ends the process; where it returns, as in tests, nothing more is done."""

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
+StoreKind = Literal["memory", "rocksdict"]
+
 
 @dataclass(frozen=True, slots=True)
 class Security:
@@ -72,14 +74,28 @@ class StreamSettings:
     """Records taken and not started, per source partition; at the bound it is not fetched."""
     max_queued_per_key: int = 100
     """More waiting records of one key than this go to `Handler.flood`."""
+    max_resting: int = 10_000
+    """Handlers that wait to try again without a slot: bounds memory; more keep their slots."""
     max_ahead_per_partition: int = 50_000
-    """Records taken beyond the first unfinished one: bounds what a restart meets again."""
+    """Records taken from the first unfinished one on: bounds memory and what a restart meets again.
+
+    At the bound the partition is not fetched, the others go on. It is fetched again as soon as the
+    first unfinished record ends, which its own bounds see to: a handler's waits have limits, and
+    attempts and age of a retry too. What hangs in spite of them stops all commits of its lane now,
+    so the process reports itself unhealthy. Only the records of a parked key, whose state is a
+    newer version's, wait without end: for that version.
+    """
     attempts: int = 3
     """Calls of `Handler.handle` for one record before `Handler.abandon`."""
     retry_backoff_ms: int = 200
     """Wait before the second call; doubles each time."""
     retry_backoff_max_ms: int = 10_000
     """Bound of that wait: it delays the key's later records."""
+    retry_patience_ms: int = 300_000
+    """Age of a record, from its first attempt, at which no other attempt is begun.
+
+    Where attempts are slow, this and not their number bounds how long a key's later records wait.
+    """
 
     grace_seconds: float = 15.0
     """Wait for running handlers on revoke and stop; must be below `rebalance_timeout_ms - 10 s`."""
@@ -97,14 +113,30 @@ class StreamSettings:
     """Bytes per transaction, checked after each input: same purpose, for large records."""
     max_record_bytes: int = 1024 * 1024 - 1024
     """Largest key plus value that a topic takes; a larger state is a failure of its handler."""
+    max_publication_bytes: int = 1024 * 1024 - 1024
+    """Largest key plus value that a handler may publish: no more than its readers accept.
+
+    A larger one is a failure of its handler, given up at once: it would be as large again.
+    """
     max_poll_records: int = 2_000
     """Records handed over per fetch: bounds what is fetched and not yet accepted."""
     fetch_max_wait_ms: int = 200
     """Longest wait of the broker for new records: a partition left out of a fetch waits as long."""
     schema_retry_ms: int = 1_000
     """Wait between two lookups of an unknown schema."""
+    max_keys_per_partition: int | None = None
+    """State records of a lane at which its intake stops until some expire; no bound when `None`.
+
+    For a role that has to remember each key for a time: its memory is bounded and nothing that it
+    still needs is removed. What has been taken before goes on, so the bound can be passed by
+    `max_queued_per_partition` and the slots.
+    """
     hot_states: int = 4_096
     """Decoded states kept per lane besides the encoded ones: saves decoding for active keys."""
+    store: StoreKind = "memory"
+    """Where a lane's committed records are: in memory, or on this host's disk."""
+    data_dir: str | None = None
+    """Directory of the stores on disk, one sub-directory per group and partition."""
 
     def __post_init__(self) -> None:
         """Check what would otherwise fail late.
@@ -140,8 +172,12 @@ class StreamSettings:
                 f"session_timeout_ms={self.session_timeout_ms}"
             )
             raise ValueError(message)
+        if self.store != "memory" and not self.data_dir:
+            message = f"store={self.store!r} needs a data_dir"
+            raise ValueError(message)
         for name in (
             "slots",
+            "max_resting",
             "max_queued_per_partition",
             "max_queued_per_key",
             "max_ahead_per_partition",

@@ -66,6 +66,7 @@ class Source(Generic[S]):
         "cursor",
         "handled_through",
         "held",
+        "letters",
         "mark",
         "order",
         "partition",
@@ -102,6 +103,12 @@ class Source(Generic[S]):
         """An end offset of the partition and the time (ms) before it was read."""
         self.handled_through = 0
         """Everything that was in the partition at this time (ms) has been handled."""
+        self.letters: list[DeadRecord] = []
+        """Dead letters of what the prefix has passed, for the transaction that says so.
+
+        No state remembers a record that was refused: a letter that went out before would go out
+        again with every crash until the prefix gets there.
+        """
         self.transactions = 0
         """Transactions of its lane so far; one that cannot commit ends the process."""
 
@@ -115,6 +122,8 @@ class Source(Generic[S]):
         entry = None
         while order and order[0].done:
             entry = order.popleft()
+            if entry.dead_record is not None and not entry.stateful:
+                self.letters.append(entry.dead_record)
         if entry is None:
             return False
         self.prefix = entry.offset + 1

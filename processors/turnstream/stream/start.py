@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from turnstream.stream.deadletter import DeadLetterTopic
+from turnstream.stream.restore import check_store
 from turnstream.stream.role import StartRefused
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ async def check_start(settings: StreamSettings) -> Mapping[str, DeadLetterTopic]
         Source topic to its dead-letter topic.
 
     Raises:
-        StartRefused: A topic is missing or has another partition count, or the group is new and
-            nothing says where it starts.
+        StartRefused: A topic is missing or has another partition count, the group is new and
+            nothing says where it starts, or local stores cannot be had.
     """
+    check_store(settings)
     dead_letters = {
         source: settings.dead_letter_topic or source + settings.dlq_suffix
         for source in settings.sources

@@ -6,18 +6,18 @@ import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from turnstream.stream.closing import ClosedKeys
-from turnstream.stream.handler import StateTooNew, StateUnreadable
+from turnstream.stream.handler import StateTooNew, StateUnreadable, TimerDue
 from turnstream.stream.role import StartRefused
-from turnstream.stream.store import MemoryStore
+from turnstream.stream.store import MemoryRecords, Store
 from turnstream.stream.timers import TimerIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from turnstream.stream.handler import StateFormat, TimerDue
+    from turnstream.stream.handler import StateFormat
     from turnstream.stream.settings import StreamSettings
     from turnstream.stream.source import Work
-    from turnstream.stream.store import Store
+    from turnstream.stream.store import Records
 
 S = TypeVar("S")
 
@@ -27,6 +27,10 @@ _NAMED_KEYS: Final = 100
 """Keys with an unreadable state that are logged one by one as a lane opens: after an upgrade that
 reads none of them, a line for each would hold up the rebalance. Each is logged when it is lost."""
 
+_STEP: Final = 500
+"""States read before others get their turn: with many, the process would neither answer nor stop
+for seconds."""
+
 
 class States(Generic[S]):
     """What a lane knows of its keys."""
@@ -34,47 +38,53 @@ class States(Generic[S]):
     def __init__(self, state_format: StateFormat[S], *, settings: StreamSettings) -> None:
         self._format = state_format
         self._settings = settings
-        self.store: Store[S] = MemoryStore(load=state_format.load, hot=settings.hot_states)
+        self.store = self._store_of(MemoryRecords())
         self.timers = TimerIndex()
         self.parked: set[bytes] = set()
         """Keys whose state was written by a newer version: none of their records is touched."""
         self.unreadable: dict[bytes, StateUnreadable] = {}
-        """Keys whose state cannot be read: the record stays until their next one is given up."""
+        """Keys whose state cannot be read: the record stays until their next one is given up, or
+        until it is of no use."""
+        self._removals: dict[bytes, TimerDue] = {}
+        """When the latter is, for those of them that are not of use for ever."""
         self._closed = ClosedKeys()
         self._forgettable: list[bytes] = []
         """Closed keys that nothing needs any more: removed in the next transaction."""
         self._expired: list[bytes] = []
         """Keys whose time is over: removed in the next transaction too."""
 
-    def load(
+    def loading(
         self,
-        records: Mapping[bytes, bytes],
+        records: Records,
         *,
         partition: int,
         ends: Mapping[str, int],
+        now: int,
         note: Callable[[bytes, S], None] | None = None,
-    ) -> None:
-        """Take over the committed state.
+    ) -> Generator[None]:
+        """Take over the committed state, in steps: an iterator that must be run to its end.
 
         A record that is not of the present version never stops the others. A newer one parks its
         key. Anything else that cannot be read - an older version without a migration, bytes that
         are no record - is an error with the key's name; the key's next record is given up with it.
 
         Args:
-            records: The changelog's last value of each key.
+            records: The changelog's last value of each key; read through once, one at a time,
+                kept, and closed with the states.
             partition: The lane's partition number, for messages.
             ends: Source topic to the end offset of this lane's partition.
+            now: Milliseconds UTC.
             note: Told each state.
 
         Raises:
             StartRefused: A record knows offsets that its topic does not have.
         """
-        self.store = MemoryStore(
-            records.items(), load=self._format.load, hot=self._settings.hot_states
-        )
+        self.store = self._store_of(records)
         # Prefixes are not known yet: closed keys wait at least for the first transaction.
         nothing_finished = dict.fromkeys(self._settings.sources, 0)
-        for key, value in records.items():
+        for number, (key, value) in enumerate(records.items(), start=1):
+            if not number % _STEP:
+                yield
             try:
                 state = self._format.load(value)
             except StateTooNew:
@@ -82,6 +92,10 @@ class States(Generic[S]):
                 continue
             except StateUnreadable as error:
                 self._lose(key, error, partition=partition, ends=ends)
+                if error.kept_ms is not None:
+                    due = TimerDue("removal", "removal", now + error.kept_ms)
+                    self._removals[key] = due
+                    self.timers.update(key, (due,))
                 continue
             if note is not None:
                 note(key, state)
@@ -100,6 +114,13 @@ class States(Generic[S]):
                 len(self.unreadable) - _NAMED_KEYS,
             )
 
+    def close(self) -> None:
+        """Give up what the records hold open."""
+        self.store.close()
+
+    def _store_of(self, records: Records) -> Store[S]:
+        return Store(records, load=self._format.load, hot=self._settings.hot_states)
+
     def _lose(
         self, key: bytes, error: StateUnreadable, *, partition: int, ends: Mapping[str, int]
     ) -> None:
@@ -112,19 +133,26 @@ class States(Generic[S]):
         }
         # A new exception, because a raised one holds on to the frames that had the record.
         self.unreadable[key] = StateUnreadable(
-            str(error), known=error.known, found=error.found, watermarks=watermarks
+            str(error),
+            known=error.known,
+            found=error.found,
+            watermarks=watermarks,
+            kept_ms=error.kept_ms,
         )
         if len(self.unreadable) <= _NAMED_KEYS:
             logger.error(
                 "changelog %r partition %s: the state of %r cannot be read (%s; version found: %s, "
                 "version known: %s). It is left as it is until the key's next record, which is "
-                "given up with it: run the version that wrote it, or restore the topic before",
+                "given up with it%s: run the version that wrote it, or restore the topic before",
                 self._settings.changelog,
                 partition,
                 key.decode("utf-8", "replace"),
                 error,
                 "none" if error.found is None else error.found,
                 "unnamed" if error.known is None else error.known,
+                ""
+                if error.kept_ms is None
+                else f", or for {error.kept_ms / 1000:g} s, after which it is of no use",
             )
 
     def encode(self, state: S) -> bytes | None:
@@ -134,11 +162,12 @@ class States(Generic[S]):
     def expire(self, key: bytes) -> None:
         """Remove a key's record, unless the key is in use again by then."""
         self._expired.append(key)
+        # None of its timers is ever looked at again.
+        self.timers.update(key, ())
 
     def put(self, key: bytes, state: S | None) -> None:
         """Set a key's uncommitted state."""
-        if self.unreadable:
-            self.unreadable.pop(key, None)
+        self._give_up(key)
         self.store.put(key, state)
         self.timers.update(key, self._timers(state))
 
@@ -172,20 +201,37 @@ class States(Generic[S]):
         expired, self._expired = self._expired, []
         for key in expired:
             if key not in records and not self.store.is_pending(key):
+                self._give_up(key)
                 records[key] = None
         return records
 
     def commit(
-        self, records: Mapping[bytes, bytes | None], *, last: Mapping[bytes, Work[S]]
+        self,
+        records: Mapping[bytes, bytes | None],
+        *,
+        last: Mapping[bytes, Work[S]],
+        position: int | None = None,
+        at: int | None = None,
     ) -> None:
-        """Take note that the records were committed."""
-        for key, value in records.items():
-            state = last[key].state if key in last else None
-            self.store.commit(key, state=state, value=value)
+        """Take note that the records were committed; see `Store.commit`."""
+        if records:
+            states = {key: work.state for key, work in last.items()}
+            self.store.commit(records, states=states, position=position, at=at)
 
     def fire(self, until: int) -> list[tuple[bytes, TimerDue]]:
         """Return the timers due at or before `until` (ms), each only once."""
-        return self.timers.fire(until, timers_of=lambda key: self._timers(self.store.get(key)))
+        return self.timers.fire(until, timers_of=self._timers_of)
+
+    def _timers_of(self, key: bytes) -> Sequence[TimerDue]:
+        if key in self.unreadable:
+            return (self._removals[key],)
+        return self._timers(self.store.get(key))
+
+    def _give_up(self, key: bytes) -> None:
+        """Take note that a record that cannot be read is gone, if the key had one."""
+        if self.unreadable:
+            self.unreadable.pop(key, None)
+            self._removals.pop(key, None)
 
     def _timers(self, state: S | None) -> Sequence[TimerDue]:
         if state is None or self._format.closed(state):

@@ -201,7 +201,10 @@ class _Cluster:
         changes: list[Change] = []
         for topic in wanted:
             if topic.name not in existing:
-                detail = f"{topic.partitions} partitions, {topic.replication_factor} replicas"
+                detail = (
+                    f"{_counted(topic.partitions, 'partition')}, "
+                    f"{_counted(topic.replication_factor, 'replica')}"
+                )
                 changes.append(Change(topic.name, "create", detail, topic))
                 continue
             changes.extend(_differences(topic, existing[topic.name], own[topic.name]))
@@ -303,6 +306,10 @@ class _Cluster:
                     for key, value, _, source, *_ in entries
                 }
         return found
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _differences(

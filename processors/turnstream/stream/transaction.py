@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer
 
+from turnstream.stream.role import LaneFailed
+
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
 
+    from aiokafka.client import AIOKafkaClient
     from aiokafka.structs import TopicPartition
 
     from turnstream.stream.handler import Headers
@@ -22,6 +25,11 @@ RETRY_BACKOFF_MS: Final = 5
 """Kafka 4 answers the first produce of a transaction with a retriable error while it verifies the
 partition; aiokafka's default of 100 ms would then be the latency of every event."""
 
+_NODE_LOOKS: Final = 20
+_NODE_SECONDS: Final = 0.5
+"""A broker that has just come back names no node until it has registered, a few seconds later. Past
+ten seconds a restart finds out more than waiting does."""
+
 
 class BatchBuilder(Protocol):
     """The part of aiokafka's batch builder that is used."""
@@ -30,6 +38,10 @@ class BatchBuilder(Protocol):
         self, *, timestamp: int | None, key: bytes | None, value: bytes | None, headers: list[Any]
     ) -> object | None:
         """Add a record; `None` if the batch is full."""
+        ...
+
+    def record_count(self) -> int:
+        """Return the number of records."""
         ...
 
 
@@ -71,7 +83,7 @@ class TransactionalProducer(Protocol):
 
 def lane_producer(partition: int, *, settings: StreamSettings) -> TransactionalProducer:
     """Return the producer of a lane, not started."""
-    producer: TransactionalProducer = AIOKafkaProducer(
+    producer = AIOKafkaProducer(
         bootstrap_servers=settings.bootstrap_servers,
         client_id=f"{settings.client_id}-{settings.group}-{partition}",
         transactional_id=f"{settings.group}-{partition}",
@@ -83,7 +95,34 @@ def lane_producer(partition: int, *, settings: StreamSettings) -> TransactionalP
         max_request_size=settings.max_record_bytes + MAX_BATCH_BYTES,
         **settings.security.client_options(),
     )
-    return producer
+    wait_for_nodes(producer.client, servers=settings.bootstrap_servers)
+    lane: TransactionalProducer = producer
+    return lane
+
+
+def wait_for_nodes(client: AIOKafkaClient, *, servers: str) -> None:
+    """Let a client's start wait until the brokers name a node.
+
+    aiokafka takes an answer without any for a start, and then fails an assertion.
+
+    Args:
+        client: Not started; its start raises `LaneFailed` when none is named in time.
+        servers: The brokers' addresses, for the message.
+    """
+    bootstrap = client.bootstrap
+
+    async def named() -> None:
+        await bootstrap()
+        for _ in range(_NODE_LOOKS):
+            if client.cluster.brokers():
+                return
+            await asyncio.sleep(_NODE_SECONDS)
+            await client.force_metadata_update()
+        if not client.cluster.brokers():
+            message = f"the brokers at {servers} name no node yet; restart when they are up"
+            raise LaneFailed(message)
+
+    client.bootstrap = named
 
 
 class Batches:
@@ -96,6 +135,7 @@ class Batches:
         self._producer = producer
         self._filling: dict[tuple[str, int], BatchBuilder] = {}
         self._full: list[tuple[str, int, BatchBuilder]] = []
+        self._sent: list[tuple[str, BatchBuilder, asyncio.Future[Any]]] = []
         self.records = 0
 
     def add(
@@ -129,7 +169,21 @@ class Batches:
         result before the commit.
         """
         filling = [(topic, partition, batch) for (topic, partition), batch in self._filling.items()]
-        return [
-            await self._producer.send_batch(batch, topic, partition=partition)
-            for topic, partition, batch in (*self._full, *filling)
-        ]
+        for topic, partition, batch in (*self._full, *filling):
+            future = await self._producer.send_batch(batch, topic, partition=partition)
+            self._sent.append((topic, batch, future))
+        return [future for _, _, future in self._sent]
+
+    def end(self, topic: str) -> int | None:
+        """Return the offset after the last record sent to a topic, once all are there.
+
+        `None` where it is not known: the broker does not tell it of a batch that it got twice.
+        """
+        last: int | None = None
+        for to, batch, future in self._sent:
+            if to == topic:
+                written = future.result()
+                if written is None or written.offset < 0:
+                    return None
+                last = max(last or 0, written.offset + batch.record_count())
+        return last

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from aiokafka.structs import ConsumerRecord, TopicPartition
+from aiokafka.structs import ConsumerRecord, RecordMetadata, TopicPartition
 
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.handler import (
@@ -20,6 +20,7 @@ from turnstream.stream.handler import (
     TimerDue,
     UnknownSchema,
 )
+from turnstream.stream.heartbeats import Heartbeats
 from turnstream.stream.lane import Lane
 from turnstream.stream.observer import NullObserver
 from turnstream.stream.role import Role
@@ -92,9 +93,15 @@ class TallyFormat:
     """`StateFormat` of `Tally`."""
 
     def load(self, value: bytes) -> Tally:
-        """Read a tally; `new` is too new, `bad` unreadable, `bad 7` too, but for a watermark."""
+        """Read a tally; `new` is too new, `bad` unreadable, `bad 7` too, but for a watermark.
+
+        `brief 7` is unreadable, too, and of use for 7 ms.
+        """
         if value == b"new":
             raise StateTooNew(99)
+        if value.startswith(b"brief"):
+            message = "as told"
+            raise StateUnreadable(message, kept_ms=int(value.split()[1]))
         if value.startswith(b"bad"):
             message = "as told"
             _, _, mark = value.partition(b" ")
@@ -133,7 +140,7 @@ class Script:
 
     `wait...` waits until `gates[value]` is set; `fail...` raises; `fail2...` twice only; `reject`
     and `schema` do so at admission; `close...` closes the state; `stale...` forgets its watermark;
-    `big...` makes a state too large; `timer ID AT` sets a timer.
+    `big...` makes a state too large; `timer ID AT` sets a timer; `expire AT` ends the state then.
     """
 
     def __init__(self) -> None:
@@ -204,6 +211,8 @@ class Script:
             after = replace(after, is_closed=True)
         if event.startswith("big"):
             after = replace(after, seen=("x" * 2_000_000,))
+        if event.startswith("expire"):
+            after = replace(after, due=(TimerDue("end", "expiry", int(event.split()[1])),))
         if event.startswith("timer"):
             _, name, at = event.split()
             after = replace(after, due=(TimerDue(name, "reminder", int(at)),))
@@ -264,6 +273,10 @@ class FakeBatch:
         self.records.append((key, value))
         return True
 
+    def record_count(self) -> int:
+        """Count."""
+        return len(self.records)
+
 
 @dataclass
 class Transaction:
@@ -281,6 +294,9 @@ class FakeProducer:
         self.committed: list[Transaction] = []
         self.refuse: Exception | None = None
         self.gate: asyncio.Event | None = None
+        self.ends: dict[str, int] = {}
+        """Topic to its end offset; a marker follows each transaction."""
+        self.offsets_told = True
         self._batch_limit = batch_limit
         self._open: Transaction | None = None
 
@@ -311,7 +327,11 @@ class FakeProducer:
             result.set_exception(self.refuse)
         else:
             self._open.records.setdefault(topic, []).extend(batch.records)
-            result.set_result(None)
+            base = self.ends.get(topic, 0)
+            self.ends[topic] = base + len(batch.records)
+            tp = TopicPartition(topic, partition)
+            told = base if self.offsets_told else -1
+            result.set_result(RecordMetadata(topic, partition, tp, told, None, 0, 0))
         return result
 
     async def send_offsets_to_transaction(
@@ -324,6 +344,8 @@ class FakeProducer:
     async def commit_transaction(self) -> None:
         """Commit."""
         assert self._open is not None
+        for topic in self._open.records:
+            self.ends[topic] += 1
         self.committed.append(self._open)
         self._open = None
 
@@ -349,6 +371,8 @@ class CountingObserver(NullObserver):
         self.parked_keys = 0
         self.unreadable_keys: list[int] = []
         self.holds: list[bool] = []
+        self.pauses: list[tuple[str, bool]] = []
+        self.fulls: list[bool] = []
 
     def skipped(self, topic: str) -> None:
         """Count."""
@@ -371,9 +395,17 @@ class CountingObserver(NullObserver):
         if self.unreadable_keys[-1:] != [keys]:
             self.unreadable_keys.append(keys)
 
+    def full(self, partition: int, full: bool) -> None:
+        """Keep."""
+        self.fulls.append(full)
+
     def held(self, topic: str, partition: int, held: bool) -> None:
         """Keep."""
         self.holds.append(held)
+
+    def paused(self, topic: str, partition: int, paused: bool) -> None:
+        """Keep."""
+        self.pauses.append((topic, paused))
 
 
 @dataclass
@@ -409,7 +441,7 @@ class Bench:
     clock: Clock = field(default_factory=Clock)
     producer: FakeProducer = field(default_factory=FakeProducer)
 
-    def role(self) -> Role[Tally]:
+    def role(self, *, heartbeats: Heartbeats | None = None) -> Role[Tally]:
         """Return the role."""
         return Role(
             self.settings,
@@ -417,14 +449,20 @@ class Bench:
             TallyFormat(),
             self.observer,
             now_ms=self.clock,
+            heartbeats=heartbeats or Heartbeats(),
             fail=self.failures,
         )
 
-    def lane(self, *, progressed: Callable[[Source[Tally]], None] | None = None) -> Lane[Tally]:
+    def lane(
+        self,
+        *,
+        progressed: Callable[[Source[Tally]], None] | None = None,
+        heartbeats: Heartbeats | None = None,
+    ) -> Lane[Tally]:
         """Return a lane that is not started."""
         return Lane(
             0,
-            role=self.role(),
+            role=self.role(heartbeats=heartbeats),
             producer=self.producer,
             dead_letter_topics=LETTERS,
             progressed=progressed or (lambda _: None),

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnstream.stream.dispatch import Dispatcher
+from turnstream.stream.handler import TimerDue
 from turnstream.stream.lane import Lane
+from turnstream.stream.store import MemoryRecords
 
 from .lane_fakes import (
     CHANGELOG,
@@ -20,6 +22,7 @@ from .lane_fakes import (
     RESULTS,
     TURNS,
     Bench,
+    Script,
     Tally,
     TallyFormat,
     record,
@@ -78,11 +81,11 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    *, records: dict[bytes, bytes] | None = None, **changes: Any
+    *, records: dict[bytes, bytes] | None = None, script: Script | None = None, **changes: Any
 ) -> AsyncIterator[Running]:
     """Run a dispatcher from its opening to its closing."""
-    one = Running(Bench(settings=settings(**changes)))
-    one.lane.load(records or {}, ends={TURNS: 1_000_000, RESULTS: 1_000_000})
+    one = Running(Bench(settings=settings(**changes), script=script or Script()))
+    one.lane.load(MemoryRecords(records), ends={TURNS: 1_000_000, RESULTS: 1_000_000})
     one.lane.start(one.bench.sources())
     one.dispatcher.open({0: one.lane})
     try:
@@ -101,7 +104,7 @@ async def test_answer_at_once_makes_no_task() -> None:
         await one.committed(turns=2)
 
         assert ["a", "b"] == one.published
-        assert 0 == one.dispatcher._running
+        assert 0 == one.dispatcher.slots.running
 
 
 async def test_inputs_of_a_key_run_one_at_a_time_in_order() -> None:
@@ -253,6 +256,111 @@ async def test_unusable_outcome_is_a_failure_of_the_handler(value: str) -> None:
         assert ["b"] == one.published
 
 
+@pytest.mark.parametrize("value", ["stale", "big"])
+async def test_outcome_that_does_not_fit_is_not_tried_again(value: str) -> None:
+    """The same input would lead to the same once more: it is given up at once."""
+    async with running(attempts=3) as one:
+        one.deliver(value)
+        await one.committed(turns=1)
+
+        assert [("handle", value), ("abandon", value)] == one.calls
+        assert 0 == one.bench.observer.retries
+
+
+async def test_age_ends_retries_that_attempts_would_allow() -> None:
+    """Where one more attempt would begin too late, none is begun."""
+    async with running(attempts=100, retry_patience_ms=0) as one:
+        one.deliver("fail", "b")
+        await one.committed(turns=2)
+
+        assert [("handle", "fail"), ("abandon", "fail"), ("handle", "b")] == one.calls
+        assert [(TURNS, "handler_failed")] == one.bench.observer.letters
+
+
+async def test_failing_key_holds_back_no_other_and_takes_no_slot() -> None:
+    """While it waits for its next attempt others run in its place; its own records wait."""
+    async with running(slots=1, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as one:
+        one.deliver("fail", "behind", "other:wait1", "third:now")
+        await until(lambda: ("handle", "wait1") in one.calls)
+
+        assert [("handle", "fail"), ("handle", "wait1")] == one.calls
+
+        one.open_gate("wait1")
+        await until(lambda: one.published == ["wait1", "now"])
+        assert {} == one.bench.producer.offsets()
+        assert ("handle", "behind") not in one.calls
+
+
+async def test_waits_between_attempts_are_the_same_wherever_they_are_made() -> None:
+    """They double, and are spread by the record's coordinates and by nothing else."""
+    waits: list[list[float]] = []
+    for _ in range(2):
+        async with running(attempts=5, retry_backoff_ms=1_000, retry_backoff_max_ms=3_000) as one:
+            waited: list[float] = []
+
+            async def rest(seconds: float, waited: list[float] = waited) -> bool:
+                waited.append(seconds)
+                return True
+
+            one.dispatcher.slots.rest = rest  # type: ignore[method-assign]
+            one.deliver("a:fail", "b:fail")
+            await one.committed(turns=2)
+            waits.append(waited)
+
+    first, second = waits[0][:4], waits[0][4:]
+    for wait, longest in zip(first, (1.0, 2.0, 3.0, 3.0), strict=True):
+        assert longest / 2 <= wait < longest
+    assert waits[0] == waits[1]
+    assert not set(first) & set(second)
+
+
+async def test_unfinished_record_lets_a_bounded_number_ahead() -> None:
+    """At the bound its partition is paused, alone; it goes on as soon as the record ends."""
+    async with running(max_ahead_per_partition=3) as one:
+        one.deliver("slow:wait1", "a:1", "b:2")
+        await until(lambda: one.published == ["1", "2"])
+        assert [] == one.bench.observer.pauses
+
+        one.deliver("c:3", "d:4")
+        one.deliver("e:5", topic=RESULTS)
+        await until(lambda: one.published == ["1", "2", "5"])
+
+        assert [(TURNS, True)] == one.bench.observer.pauses
+        assert {TopicPartition(RESULTS, 0)} == one.dispatcher.fetchable()
+        assert {RESULTS: 1} == one.bench.producer.offsets()
+
+        one.open_gate("wait1")
+        await one.committed(turns=5, results=1)
+
+        assert ["1", "2", "5", "wait1", "3", "4"] == one.published
+        assert [(TURNS, True), (TURNS, False)] == one.bench.observer.pauses
+        assert 2 == len(one.dispatcher.fetchable())
+
+
+async def test_record_that_fails_for_good_does_not_keep_its_partition_at_the_bound() -> None:
+    """Its attempts and its age end it, and the offsets move on."""
+    async with running(max_ahead_per_partition=2, attempts=3) as one:
+        one.deliver("bad:fail", *(f"k{number}:{number}" for number in range(6)))
+        await one.committed(turns=7)
+
+        assert [str(number) for number in range(6)] == sorted(one.published)
+        assert [(TURNS, "handler_failed")] == one.bench.observer.letters
+        assert (TURNS, False) == one.bench.observer.pauses[-1]
+
+
+async def test_parked_key_stops_its_partition_at_the_bound_and_shows() -> None:
+    """The exception: it waits for a newer version, and nothing of it is passed or put aside."""
+    async with running(records={b"parked": b"new"}, max_ahead_per_partition=2) as one:
+        one.deliver("parked:x", "a:1", "b:2", "c:3")
+        one.deliver("d:4", topic=RESULTS)
+        await one.committed(results=1)
+
+        assert ["1", "4"] == one.published
+        assert [(TURNS, True)] == one.bench.observer.pauses
+        assert 1 == one.bench.observer.parked_keys
+        assert [] == one.bench.observer.letters
+
+
 @pytest.mark.parametrize(
     ("value", "reason"), [("reject", "malformed"), ("admit bug", "handler_failed")]
 )
@@ -396,7 +504,7 @@ async def test_fault_of_our_own_ends_the_process() -> None:
     one = Running(Bench())
     one.lane.start(one.bench.sources())
     one.dispatcher.open({0: one.lane})
-    one.lane.states.store = None  # type: ignore[assignment]
+    one.lane.states.store.get = None  # type: ignore[method-assign, assignment]
     one.deliver("a")
     await until(lambda: bool(one.bench.failures.errors))
     await one.lane.close()
@@ -436,3 +544,38 @@ def test_any_order_of_completion_keeps_each_keys_order(
             assert len(inputs) == len(sent)
 
     asyncio.run(scenario())
+
+
+async def test_a_full_lane_takes_nothing_new_until_states_expire() -> None:
+    """Nothing younger is removed; expiries do not wait for the backlog that waits for them."""
+    async with running(max_keys_per_partition=2) as on:
+        on.deliver("a:expire 5000", "b:expire 9000")
+        await on.committed(turns=2)
+        await until(lambda: on.lane.full)
+        on.deliver("c:one", "d:two")
+
+        assert {TopicPartition(RESULTS, 0)} == on.dispatcher.fetchable()
+        assert [True] == on.bench.observer.fulls
+        assert not on.lane.fire_timers(4_999)
+        assert {TURNS: 2} == on.bench.producer.offsets()
+
+        on.lane.fire_timers(5_000)
+        await on.committed(turns=4)
+
+        assert [True, False] == on.bench.observer.fulls[:2]
+        assert None is on.lane.states.store.get(b"a")
+        assert None is not on.lane.states.store.get(b"b")
+
+
+async def test_a_lane_that_opens_full_waits_as_well() -> None:
+    """What a former owner has left counts."""
+    kept = FORMAT.dump(Tally(("x",), {}, due=(TimerDue("end", "expiry", 5_000),)))
+    async with running(max_keys_per_partition=1, records={b"old": kept}) as on:
+        on.deliver("c:one")
+
+        assert on.lane.full
+        assert [True] == on.bench.observer.fulls
+        assert {TopicPartition(RESULTS, 0)} == on.dispatcher.fetchable()
+
+        on.lane.fire_timers(5_000)
+        await on.committed(turns=1)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
 import pytest
@@ -11,6 +12,7 @@ from turnstream.stream.handler import DeadLetter, Handled, Publication, TimerDue
 from turnstream.stream.lane import Lane, UnusableOutcome
 from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.source import Entry, Source
+from turnstream.stream.store import MemoryRecords, StoreFailed
 
 from .lane_fakes import (
     CHANGELOG,
@@ -36,7 +38,7 @@ async def running(
     """Run a lane from its opening to its closing."""
     lane = bench.lane()
     await lane.fence()
-    lane.load(records or {}, ends={TURNS: 100, RESULTS: 100})
+    lane.load(MemoryRecords(records), ends={TURNS: 100, RESULTS: 100})
     lane.start(bench.sources())
     try:
         yield lane
@@ -297,7 +299,7 @@ async def test_impossible_state_refuses_the_start() -> None:
     """The message says what is wrong with which topic."""
     lane = Bench().lane()
     with pytest.raises(StartRefused, match="recreated"):
-        lane.load({b"k": FORMAT.dump(Tally((), {TURNS: 100}))}, ends={TURNS: 100})
+        lane.load(MemoryRecords({b"k": FORMAT.dump(Tally((), {TURNS: 100}))}), ends={TURNS: 100})
 
 
 async def test_unreadable_state_is_named_and_kept(caplog: pytest.LogCaptureFixture) -> None:
@@ -331,6 +333,57 @@ async def test_many_unreadable_states_are_counted_after_the_first_hundred(
     assert "150 states cannot be read, 50 of them not named here" in lines[-1]
 
 
+async def test_unreadable_state_goes_when_it_is_of_no_use_any_more() -> None:
+    """Its time must be over, and all that was there before handled; the others stay."""
+    bench = Bench()
+    bench.clock.now = 1_000
+    records = {b"k": b"brief 4000", b"late": b"brief 9000", b"other": b"bad"}
+    async with running(bench, records=records) as lane:
+        assert not lane.fire_timers(4_999)
+        assert lane.fire_timers(6_000)
+        assert 3 == len(lane.states.unreadable)
+
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+        lane.fire_timers(6_000)
+        await lane.drain()
+
+        assert {b"late", b"other"} == lane.states.unreadable.keys()
+        assert [3, 2] == bench.observer.unreadable_keys
+        assert 2 == len(lane.states.store)
+
+    assert [(b"k", None)] == bench.producer.sent(CHANGELOG)
+    assert [] == bench.producer.sent("timers")
+
+
+async def test_unreadable_state_in_use_again_is_not_removed() -> None:
+    """The key's next record comes before its time is over: what that leads to stays."""
+    bench = Bench()
+    async with running(bench, records={b"k": b"brief 4000"}) as lane:
+        lane.finish(enter(lane, 5), handled(5))
+        await lane.drain()
+        for source in lane.sources.values():
+            source.observe_end(6, position=6, at=6_000)
+
+        assert not lane.fire_timers(6_000)
+        assert lane.states.store.get(b"k") is not None
+
+    assert {} == lane.states.unreadable
+
+
+async def test_nothing_is_kept_of_a_key_that_has_expired() -> None:
+    """A role makes a key for each of its inputs: a mark of each would fill the memory."""
+    bench = Bench()
+    expiring = FORMAT.dump(Tally(due=(TimerDue("t1", "expiry", 5_000),)))
+    async with running(bench, records={b"k": expiring}) as lane:
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+        lane.fire_timers(6_000)
+        await lane.drain()
+
+        assert {} == lane.states.timers._fired
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(b"bad", {}), (b"bad 99", {TURNS: 99}), (b"bad 100", {}), (b"bad -5", {})],
@@ -341,7 +394,7 @@ async def test_a_watermark_that_cannot_be_is_not_believed(
     """One beyond the topic's end would pass over all that comes, and say nothing."""
     lane = Bench().lane()
 
-    lane.load({b"k": value}, ends={TURNS: 100})
+    lane.load(MemoryRecords({b"k": value}), ends={TURNS: 100})
 
     assert expected == lane.states.unreadable[b"k"].watermarks
 
@@ -359,3 +412,110 @@ async def test_next_transaction_fills_while_one_commits() -> None:
 
     assert [1, 2] == [len(one.records[OUT]) for one in bench.producer.committed]
     assert ["2"] == orjson.loads(bench.producer.sent(CHANGELOG)[-1][1] or b"")["seen"]
+
+
+async def test_store_is_written_after_the_commit_with_the_offset_behind_it() -> None:
+    """Records and position go into the store together, and only once they are committed."""
+    bench = Bench(producer=FakeProducer(batch_limit=1))
+    records = MemoryRecords()
+    lane = bench.lane()
+    lane.load(records, ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+    bench.producer.gate = asyncio.Event()
+    lane.finish(enter(lane, 0), handled(0))
+    lane.finish(enter(lane, 1, key=b"other"), handled(1))
+    await until(lambda: bench.producer._open is not None)
+
+    assert (0, None) == (len(records), records.position)
+
+    bench.producer.gate.set()
+    await lane.drain()
+
+    assert {b"k", b"other"} == dict(records.items()).keys()
+    assert 2 == records.position
+    assert 3 == bench.producer.ends[CHANGELOG]
+
+    lane.finish(enter(lane, 2), handled(2))
+    await lane.drain()
+
+    assert 4 == records.position
+
+    await lane.close()
+
+
+async def test_position_stays_where_the_broker_does_not_tell_an_offset() -> None:
+    """After a batch that the broker got twice the store reads a little more at its next start."""
+    bench = Bench()
+    records = MemoryRecords()
+    lane = bench.lane()
+    lane.load(records, ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+    bench.producer.offsets_told = False
+    lane.finish(enter(lane, 0), handled(0))
+    await lane.drain()
+
+    assert [b"k"] == [key for key, _ in records.items()]
+    assert records.position is None
+
+    await lane.close()
+
+
+async def test_refused_transaction_leaves_the_store_as_it_was() -> None:
+    """The store never has what the changelog has not."""
+    bench = Bench()
+    records = MemoryRecords({b"k": FORMAT.dump(Tally(("before",)))})
+    lane = bench.lane()
+    lane.load(records, ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+    bench.producer.refuse = RuntimeError("refused")
+    lane.finish(enter(lane, 0), handled(0))
+    await until(lambda: bool(bench.failures.errors))
+
+    assert {b"k": FORMAT.dump(Tally(("before",)))} == dict(records.items())
+
+    await lane.close()
+
+
+class FullDisk(MemoryRecords):
+    """Records that cannot be written."""
+
+    def write(self, changes: Any, *, position: int | None = None, at: int | None = None) -> None:
+        """Fail as a full disk does."""
+        raise StoreFailed("no space left")
+
+
+async def test_store_that_cannot_be_written_ends_the_process() -> None:
+    """The transaction stays committed; the next start reads it from the changelog."""
+    bench = Bench()
+    lane = bench.lane()
+    lane.load(FullDisk(), ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+    lane.finish(enter(lane, 0), handled(0))
+    await until(lambda: bool(bench.failures.errors))
+
+    (error,) = bench.failures.errors
+    assert isinstance(error, LaneFailed)
+    assert "no space left" in str(error)
+    assert {TURNS: 1} == bench.producer.offsets()
+
+    await lane.close()
+
+
+async def test_a_refused_record_is_dead_lettered_with_the_offset_that_passes_it() -> None:
+    """No state remembers it: a letter that goes out earlier goes out again after a crash."""
+    bench = Bench()
+    async with running(bench) as lane:
+        slow = enter(lane, 0)
+        lane.reject(enter(lane, 1), reason="malformed", detail="", attempts=1)
+        lane.finish(enter(lane, 2, key=b"other"), handled(2))
+        await lane.drain()
+
+        assert all(f"{TURNS}.dlq" not in one.records for one in bench.producer.committed)
+
+        lane.finish(slow, handled(0))
+
+    last = bench.producer.committed[-1]
+
+    assert 1 == len(last.records[f"{TURNS}.dlq"])
+    assert {TURNS: 3} == last.offsets
+    assert 1 == sum(f"{TURNS}.dlq" in one.records for one in bench.producer.committed)

@@ -1,15 +1,20 @@
 """Partitions are taken over and given up in the order that keeps every promise."""
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
 
+from turnstream.metrics import Metrics
+from turnstream.stream.observer import Observer
 from turnstream.stream.ownership import Ownership
 from turnstream.stream.restore import RestoredState
 from turnstream.stream.role import StartRefused
+from turnstream.stream.store import MemoryRecords
 
 from .lane_fakes import (
     CHANGELOG,
@@ -17,11 +22,15 @@ from .lane_fakes import (
     RESULTS,
     TURNS,
     Bench,
+    CountingObserver,
     FakeProducer,
     Tally,
+    TallyFormat,
     record,
     until,
 )
+
+FORMAT = TallyFormat()
 
 
 class Broker:
@@ -52,17 +61,49 @@ class Broker:
         self.sought = dict(offsets)
 
 
+class Followed:
+    """What a role keeps per owned partition: here, how often each was given up."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[int] = []
+
+    def note(self, partition: int, key: bytes, state: Tally | None) -> None:
+        """Nothing is restored here."""
+
+    def forget(self, partition: int) -> None:
+        """Keep."""
+        self.forgotten.append(partition)
+
+
+class Forgetting(CountingObserver):
+    """Keeps which partitions' gauges have ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forgotten: list[int] = []
+
+    def forget(self, partition: int) -> None:
+        """Keep."""
+        self.forgotten.append(partition)
+
+
 class Owned:
     """An ownership on fakes."""
 
-    def __init__(self) -> None:
-        self.bench = Bench()
+    def __init__(self, observer: Observer | None = None) -> None:
+        self.bench = Bench(observer=Forgetting())
+        self.followed = Followed()
         self.broker = Broker()
         self.producers: dict[int, FakeProducer] = {}
         self.hold = asyncio.Event()
         self.hold.set()
+        role = dataclasses.replace(
+            self.bench.role(),
+            owned=self.followed,
+            observer=observer or self.bench.observer,
+        )
         self.ownership: Ownership[Tally] = Ownership(
-            self.bench.role(), producer=self._producer, restore=self._restore
+            role, producer=self._producer, restore=self._restore
         )
         self.ownership.dead_letter_topics = LETTERS
 
@@ -81,6 +122,12 @@ class Owned:
     async def acquire(self, *partitions: int) -> bool:
         """Take over partitions."""
         return await self.ownership.acquire(partitions, positions=self.broker)
+
+    @property
+    def forgotten(self) -> list[list[int]]:
+        """The partitions that the metrics and the role were told to forget."""
+        observer = cast("Forgetting", self.bench.observer)
+        return [sorted(observer.forgotten), sorted(self.followed.forgotten)]
 
 
 async def test_takes_over_in_order_and_seeks_every_partition() -> None:
@@ -155,3 +202,142 @@ async def test_due_timer_asks_for_end_offsets_while_it_waits() -> None:
         source.observe_end(source.prefix, position=source.prefix, at=6_000)
     await until(lambda: owned.producers[0].sent("timers") == [(b"k", b"t1")])
     await owned.ownership.release()
+
+
+async def test_whoever_gives_partitions_up_forgets_each_once() -> None:
+    """The metrics and what the role keeps, at a revoke and at a stop; not before."""
+    owned = Owned()
+    await owned.acquire(0, 1, 3)
+
+    assert [[], []] == owned.forgotten
+
+    await owned.ownership.release()
+
+    assert [[0, 1, 3], [0, 1, 3]] == owned.forgotten
+
+    await owned.acquire(1)
+    await owned.ownership.release()  # another assignment, and then the stop
+    await owned.ownership.release()
+
+    assert [[0, 1, 1, 3], [0, 1, 1, 3]] == owned.forgotten
+
+
+async def test_a_takeover_that_is_revoked_forgets_too() -> None:
+    """The lanes were open, though nothing was read yet."""
+    owned = Owned()
+    owned.hold.clear()
+    acquiring = asyncio.create_task(owned.acquire(0, 2))
+    await until(lambda: "restore" in owned.broker.log)
+    await owned.ownership.release()
+
+    assert not await acquiring
+    assert [[0, 2], [0, 2]] == owned.forgotten
+
+
+async def test_partitions_are_forgotten_though_the_broker_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who cannot say good-bye has given them up all the same: their series must end."""
+    monkeypatch.setattr("turnstream.stream.ownership._CLOSE_SECONDS", 0.01)
+    owned = Owned()
+    await owned.acquire(0, 1)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    for producer in owned.producers.values():
+        monkeypatch.setattr(producer, "stop", hang)
+    await owned.ownership.release()
+
+    assert [[0, 1], [0, 1]] == owned.forgotten
+
+
+def series(registry: CollectorRegistry) -> set[str]:
+    """The partitions that have a series of their own."""
+    return {
+        sample.labels["partition"]
+        for family in registry.collect()
+        for sample in family.samples
+        if "partition" in sample.labels
+    }
+
+
+async def test_series_of_partitions_end_with_their_ownership() -> None:
+    """On a page there are the partitions owned now, whatever was owned before."""
+    registry = CollectorRegistry()
+    names = {TURNS: "turns", RESULTS: "results"}
+    owned = Owned(cast("Observer", Metrics(registry, topics=names)))
+    await owned.acquire(0, 1)
+
+    assert {"0", "1"} == series(registry)
+
+    await owned.ownership.release()
+
+    assert set() == series(registry)
+
+    await owned.acquire(1)
+
+    assert {"1"} == series(registry)
+
+    await owned.ownership.release()
+
+
+class Tracked(MemoryRecords):
+    """Records that tell whether they are closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        """Take note."""
+        self.closed = True
+        super().close()
+
+
+async def test_stores_are_closed_however_a_takeover_ends() -> None:
+    """Files that stay open in this process could not be opened at the next assignment."""
+    owned = Owned()
+    states = {0: RestoredState(Tracked()), 1: RestoredState(Tracked())}
+
+    async def restored(*_: Any, **__: Any) -> Mapping[int, RestoredState]:
+        return states
+
+    owned.ownership._restore = restored
+    await owned.acquire(0, 1)
+
+    assert [False, False] == [cast("Tracked", each.records).closed for each in states.values()]
+
+    await owned.ownership.release()
+
+    assert [True, True] == [cast("Tracked", each.records).closed for each in states.values()]
+
+    states.update({0: RestoredState(Tracked()), 1: RestoredState(Tracked())})
+    states[0].records.write({b"k": FORMAT.dump(Tally((), {TURNS: 1_000}))})
+    with pytest.raises(StartRefused, match="recreated"):
+        await owned.acquire(0, 1)
+
+    assert [True, True] == [cast("Tracked", each.records).closed for each in states.values()]
+
+    await owned.ownership.release()
+
+
+async def test_revoke_while_many_states_are_read_does_not_wait_for_them() -> None:
+    """A lane's state is read in steps: the process answers, and may be told to stop, in between."""
+    owned = Owned()
+    value = FORMAT.dump(Tally())
+    states = {0: RestoredState(Tracked({b"%d" % n: value for n in range(5_000)}))}
+
+    async def restored(*_: Any, **__: Any) -> Mapping[int, RestoredState]:
+        owned.broker.log.append("restored")
+        return states
+
+    owned.ownership._restore = restored
+    acquiring = asyncio.create_task(owned.acquire(0))
+    await until(lambda: "restored" in owned.broker.log)
+
+    assert not acquiring.done()
+
+    await owned.ownership.release()
+
+    assert not await acquiring
+    assert "committed" not in owned.broker.log
+    assert cast("Tracked", states[0].records).closed

@@ -29,8 +29,9 @@ def test_newer_record_is_told_from_an_unreadable_one() -> None:
     with pytest.raises(StateTooNew):
         FORMAT.load(b'{"v":2}')
     for value in (b"", b"[]", b'{"v":1}', b'{"v":1,"w":{"t":"x"},"t":0}'):
-        with pytest.raises(StateUnreadable):
+        with pytest.raises(StateUnreadable) as unreadable:
             FORMAT.load(value)
+        assert 0 == unreadable.value.kept_ms
     with pytest.raises(StateUnreadable, match="no migration to version 1") as raised:
         FORMAT.load(b'{"v":0,"w":{"turns":4},"t":0}')
     assert (1, 0) == (raised.value.known, raised.value.found)

@@ -1,0 +1,76 @@
+"""How sure a process may be that its partitions are still its own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiokafka.client import AIOKafkaClient
+    from aiokafka.consumer.group_coordinator import GroupCoordinator
+
+_KEPT_ALIVE_BY: Final = {12: frozenset({0, 27}), 14: frozenset({0})}
+"""Requests by their API key - Heartbeat, SyncGroup -, with the replies after which the coordinator
+gives the member a whole session more. 27, a rebalance in progress, is one: until the member joins
+again it is waited for, and its partitions stay its own."""
+
+
+class Heartbeats:
+    """When the group's coordinator was last heard of.
+
+    A session begins anew when the coordinator takes a heartbeat, so it has at least the time left
+    since that heartbeat was sent. The reply's arrival says less: a process that was suspended in
+    between reads it long after.
+
+    Whether any broker answers at all is noted too, for who watches the process.
+
+    The consumer's thread notes, any thread asks.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without a heartbeat, as if a broker had answered just now: the start asks them.
+
+        Args:
+            clock: Seconds of a steady clock.
+        """
+        self._clock = clock
+        self._sent_at: float | None = None
+        self._heard_at = clock()
+
+    def answered(self, sent_at: float) -> None:
+        """Take note that a heartbeat, sent at that time of the clock, was answered."""
+        self._sent_at = sent_at
+
+    def age(self) -> float:
+        """Return the seconds since the last heartbeat that was answered was sent."""
+        return float("inf") if self._sent_at is None else self._clock() - self._sent_at
+
+    def silence(self) -> float:
+        """Return the seconds since a broker last answered a heartbeat, a fetch or the like."""
+        return self._clock() - self._heard_at
+
+    def listen(self, client: AIOKafkaClient) -> None:
+        """Watch what a consumer's brokers answer."""
+        send = client.send
+
+        async def heard(*arguments: Any, **options: Any) -> Any:
+            response = await send(*arguments, **options)
+            self._heard_at = self._clock()
+            return response
+
+        client.send = heard
+
+    def follow(self, coordinator: GroupCoordinator) -> None:
+        """Watch what a group member sends to its coordinator."""
+        send = coordinator._send_req
+
+        async def watched(request: Any) -> Any:
+            at = self._clock()
+            response = await send(request)
+            if getattr(response, "error_code", None) in _KEPT_ALIVE_BY.get(request.API_KEY, ()):
+                self.answered(at)
+            return response
+
+        coordinator._send_req = watched

@@ -1,0 +1,219 @@
+"""Dead letters as they are read again: what one says of itself, which are meant, in which order."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+
+from turnstream.stream.deadletter import (
+    HEADER_PREFIX,
+    ORIGIN,
+    Place,
+    given_up_before,
+    origin_of,
+)
+from turnstream.stream.handler import DeadLetterReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from turnstream.stream.handler import Record
+
+ReadHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
+"""Headers as they are read: other clients write some without a value."""
+
+REASONS: Final[tuple[str, ...]] = get_args(DeadLetterReason)
+
+FOREIGN: Final = "foreign"
+"""In place of a reason: the record has no error headers, somebody else has written it."""
+
+_UNREAD: Final = frozenset(
+    {"missing_key", "missing_value", "oversized", "malformed", "invalid", "wrong_partition"}
+)
+"""Reasons of records that no handler has seen: nothing was published about them."""
+
+_LONGEST_NUMBER: Final = 19
+"""Digits of what Kafka has room for; a longer header is not ours, and could take long to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A dead letter without its value."""
+
+    place: Place
+    """Where it is; its name."""
+    at: int
+    """When it was written, milliseconds UTC."""
+    key: bytes | None
+    size: int
+    """Bytes of the value, or of the record that a pointer names."""
+    reason: str
+    """A `DeadLetterReason`, one of a newer version, or `FOREIGN`."""
+    detail: str
+    attempts: int
+    version: str
+    """Of the program that gave the record up."""
+    source: Place | None
+    """The record that was given up; None for a foreign one."""
+    source_at: int
+    """That record's time, milliseconds UTC."""
+    pointer: bool
+    """Whether the record was too large to be kept here: it has to be read from its source."""
+    replayed_from: Place | None
+    """The first place of a record that had been replayed before."""
+    replays: int
+    """How often it had been replayed."""
+    given_up: int
+    """How often it could be read and was given up, this time included: as many ids are used."""
+
+    @property
+    def origin(self) -> Place | None:
+        """What its ids are made of."""
+        return self.replayed_from or self.source
+
+    @classmethod
+    def of(cls, record: Record) -> Letter:
+        """Read one from a dead-letter topic; whatever its headers hold."""
+        headers, marks = split(record.headers)
+        said = {
+            name.removeprefix(HEADER_PREFIX): value.decode("utf-8", "replace")
+            for name, value in marks
+            if value is not None
+        }
+        try:
+            source = Place.of(said["topic"], said["partition"], said["offset"])
+        except (KeyError, ValueError):
+            source = None
+        reason = said.get("reason", FOREIGN) if source is not None else FOREIGN
+        before = given_up_before(headers)
+        return cls(
+            place=Place(record.topic, record.partition, record.offset),
+            at=record.timestamp,
+            key=record.key,
+            size=len(record.value or b""),
+            reason=reason,
+            detail=said.get("detail", ""),
+            attempts=_number(said.get("attempts")),
+            version=said.get("version", ""),
+            source=source,
+            source_at=_number(said.get("timestamp")),
+            pointer="pointer" in said,
+            replayed_from=origin_of(headers),
+            replays=_replays(headers),
+            given_up=before if reason in _UNREAD or source is None else before + 1,
+        )
+
+
+def split(headers: ReadHeaders) -> tuple[ReadHeaders, ReadHeaders]:
+    """The headers of the record as it was, and those that say why it is a dead letter.
+
+    The latter come last and begin with the topic: whatever stands before the last of these was the
+    record's own, even if it looks alike.
+    """
+    first = HEADER_PREFIX + "topic"
+    begin = max((i for i, (name, _) in enumerate(headers) if name == first), default=len(headers))
+    return headers[:begin], headers[begin:]
+
+
+def replayed_headers(letter: Letter, own: ReadHeaders) -> ReadHeaders:
+    """The headers of a replayed record: its own, and its origin.
+
+    Args:
+        letter: What is replayed.
+        own: The headers of the record as it was given up.
+
+    Raises:
+        ValueError: The letter is foreign.
+    """
+    origin = letter.origin
+    if origin is None:
+        raise ValueError(f"{letter.place} does not say what record it was")
+    fields = {
+        "topic": origin.topic,
+        "partition": str(origin.partition),
+        "offset": str(origin.offset),
+        "replays": str(letter.replays + 1),
+        "given_up": str(letter.given_up),
+    }
+    kept = [(name, value) for name, value in own if not name.startswith(ORIGIN)]
+    return (*kept, *((ORIGIN + name, text.encode()) for name, text in fields.items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which letters are meant; what is not given is not asked for."""
+
+    places: frozenset[Place] = frozenset()
+    sources: frozenset[str] = frozenset()
+    """Physical topics of the records that were given up."""
+    reasons: frozenset[str] = frozenset()
+    conversation: bytes | None = None
+    since: int | None = None
+    """Written at or after, milliseconds UTC."""
+    until: int | None = None
+    """Written before, milliseconds UTC."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is asked for."""
+        return self == Selection()
+
+    def takes(self, letter: Letter) -> bool:
+        """Whether a letter is meant."""
+        source = letter.source.topic if letter.source is not None else None
+        return (
+            (not self.places or letter.place in self.places)
+            and (not self.sources or source in self.sources)
+            and (not self.reasons or letter.reason in self.reasons)
+            and (self.conversation is None or letter.key == self.conversation)
+            and (self.since is None or letter.at >= self.since)
+            and (self.until is None or letter.at < self.until)
+        )
+
+
+def in_order(letters: Iterable[Letter]) -> list[Letter]:
+    """The order in which the records were: per source partition by offset, else by time.
+
+    A conversation's records of one topic keep their order whenever each was given up. A record
+    that had been replayed has the place that it had first.
+    """
+    queues: dict[tuple[str, int], list[Letter]] = defaultdict(list)
+    for letter in letters:
+        place = letter.origin or letter.place
+        queues[place.topic, place.partition].append(letter)
+    for queue in queues.values():
+        queue.sort(key=lambda one: ((one.origin or one.place).offset, one.place))
+    return list(heapq.merge(*queues.values(), key=lambda one: one.source_at or one.at))
+
+
+def overtaken(chosen: Iterable[Letter], waiting: Iterable[Letter]) -> list[Letter]:
+    """Those letters that wait although a later record of their conversation and topic is chosen."""
+    latest: dict[tuple[bytes | None, str], int] = {}
+    taken = set()
+    for one in chosen:
+        taken.add(one.place)
+        if one.origin is not None:
+            name = (one.key, one.origin.topic)
+            latest[name] = max(latest.get(name, -1), one.origin.offset)
+    return [
+        one
+        for one in waiting
+        if one.place not in taken
+        and one.origin is not None
+        and one.origin.offset < latest.get((one.key, one.origin.topic), -1)
+    ]
+
+
+def _replays(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    for name, value in headers:
+        if name == ORIGIN + "replays" and value is not None:
+            return _number(value.decode("utf-8", "replace"))
+    return 0
+
+
+def _number(text: str | None) -> int:
+    if text is None or len(text) > _LONGEST_NUMBER or not (text.isascii() and text.isdigit()):
+        return 0
+    return int(text)

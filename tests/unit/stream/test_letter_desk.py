@@ -1,0 +1,285 @@
+"""Acting on letters: once, in one transaction with its audit record, or not at all."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka.errors import IllegalOperation, ProducerFenced, RecordListTooLargeError
+
+from turnstream.config import Settings
+from turnstream.stream import letter_desk
+from turnstream.stream.audit import AuditRecord, name_of
+from turnstream.stream.deadletter import DeadLetterTopic, Place, dead_record
+from turnstream.stream.handler import Record
+from turnstream.stream.letter_desk import LetterDesk, LetterRefused
+from turnstream.stream.letters import Letter
+from turnstream.stream.partitioner import by_murmur2
+
+from .lane_fakes import record
+
+TURNS = "conversation.turns"
+AUDIT = "turnstream.audit"
+
+
+@dataclass
+class Box:
+    """Letters without a broker."""
+
+    kept: dict[Place, Record] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: {TURNS: 4, AUDIT: 1})
+    audit: list[AuditRecord] = field(default_factory=list)
+
+    def partitions(self, topic: str) -> int:
+        """Partitions of a topic."""
+        return self.counts.get(topic, 0)
+
+    async def done_with(self, letters: Iterable[Letter]) -> dict[tuple[str, int], AuditRecord]:
+        """What the audit says of letters."""
+        names = {name_of(one) for one in letters}
+        return {one.name: one for one in self.audit if one.name in names}
+
+    async def records(self, places: Sequence[Place]) -> dict[Place, Record]:
+        """The records at places."""
+        return {place: self.kept[place] for place in places if place in self.kept}
+
+    def add(self, offset: int, *, topic: str = TURNS, dlq: str | None = None, **given: Any) -> None:
+        """Put a record aside."""
+        where = DeadLetterTopic(dlq or f"{topic}.dlq", partitions=1, max_bytes=10_000)
+        source = record(offset, topic=topic, **{"value": b"%d" % offset, **given})
+        dead = dead_record(source, topic=where, reason="malformed", detail="", attempts=1)
+        kept = record(
+            len(self.kept), key=dead.key, value=dead.value, topic=where.name, headers=dead.headers
+        )
+        self.kept[Place(where.name, 0, kept.offset)] = kept
+
+    @property
+    def letters(self) -> list[Letter]:
+        """All of them."""
+        return [Letter.of(one) for one in self.kept.values()]
+
+
+class Producer:
+    """A transactional producer that keeps what was committed."""
+
+    last: "Producer"
+
+    def __init__(self, **options: Any) -> None:
+        """Take any options."""
+        self.options = options
+        self.committed: list[list[tuple[str, int | None, bytes | None, bytes | None]]] = []
+        self.open: list[tuple[str, int | None, bytes | None, bytes | None]] | None = None
+        self.refuses: dict[bytes, Exception] = {}
+        self.dies = False
+        self.aborted = 0
+        self.stopped = False
+        type(self).last = self
+
+    async def start(self) -> None:
+        """Connect."""
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        self.stopped = True
+
+    async def begin_transaction(self) -> None:
+        """Begin."""
+        assert self.open is None
+        self.open = []
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> asyncio.Future[None]:
+        """Queue a record."""
+        assert self.open is not None
+        if self.dies and self.open:
+            raise IllegalOperation
+        self.open.append((topic, partition, key, value))
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if value in self.refuses:
+            future.set_exception(self.refuses[value])
+        else:
+            future.set_result(None)
+        return future
+
+    async def commit_transaction(self) -> None:
+        """Commit."""
+        assert self.open is not None
+        self.committed.append(self.open)
+        self.open = None
+
+    async def abort_transaction(self) -> None:
+        """Abort."""
+        self.aborted += 1
+        self.open = None
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letter_desk, "AIOKafkaProducer", Producer)
+
+
+def desk(box: Box, **changes: Any) -> LetterDesk:
+    """Ann's."""
+    given: dict[str, Any] = {
+        "actor": "ann",
+        "because": "mended",
+        "now_ms": lambda: 9_000,
+        "max_replays": 2,
+        **changes,
+    }
+    return LetterDesk(Settings(), box, **given)  # type: ignore[arg-type]
+
+
+async def test_a_replay_and_its_audit_are_one_transaction() -> None:
+    """Records in their order where their keys belong, each with its audit record beside it."""
+    box = Box()
+    box.add(9, key=b"c-1", partition=2)
+    box.add(8, key=b"c-1", partition=2)
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+    (sent,) = Producer.last.committed
+
+    assert [8, 9] == [one.source.offset for one in result.done if one.source is not None]
+    assert [TURNS, AUDIT, TURNS, AUDIT] == [topic for topic, *_ in sent]
+    home = by_murmur2(b"c-1", 4)
+    assert 2 != home
+    assert [(home, b"c-1", b"8"), (home, b"c-1", b"9")] == [
+        one[1:] for one in sent if one[0] == TURNS
+    ]
+    noted = orjson.loads(sent[1][3] or b"")
+    assert (f"{TURNS}.dlq/0/1", "replayed", "ann", "mended", 9_000) == (
+        noted["letter"],
+        noted["action"],
+        noted["actor"],
+        noted["because"],
+        noted["at"],
+    )
+    assert "turnstream-dlq" == Producer.last.options["transactional_id"]
+    assert Producer.last.stopped
+
+
+async def test_what_is_done_with_is_not_done_again() -> None:
+    """Whoever did it, and whether it was replayed or discarded; a later namesake is another."""
+    box = Box()
+    for offset in range(3):
+        box.add(offset)
+    first, second, third = box.letters
+    for one in (first, second):
+        action: Any = "replayed" if one is first else "discarded"
+        box.audit.append(AuditRecord.about(one, action=action, at=1, actor="ben", because=None))
+    namesake = AuditRecord.about(third, action="replayed", at=1, actor="ben", because=None)
+    box.audit.append(namesake.model_copy(update={"letter_at": third.at - 1}))
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+
+    assert ([third], [first, second]) == (result.done, [one for one, _ in result.already])
+
+
+async def test_a_discard_is_an_audit_record() -> None:
+    """Nothing else is published; a letter that could not be replayed can be discarded."""
+    box = Box()
+    box.add(1)
+    box.add(2, topic="somebody.elses")
+    async with desk(box) as work:
+        result = await work.discard(box.letters)
+    (sent,) = Producer.last.committed
+
+    assert 2 == len(result.done)
+    assert [AUDIT, AUDIT] == [topic for topic, *_ in sent]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"topic": "somebody.elses"}, "no topic of this deployment's events"),
+        ({"topic": "turnstream.schemas"}, "no topic of this deployment's events"),
+        ({"topic": f"{TURNS}.dlq"}, "no topic of this deployment's events"),
+        ({"topic": "conversation.control"}, "'conversation.control' does not exist"),
+        ({"dlq": "shadow.proposals.dlq"}, "only shadow gave it up"),
+        ({"headers": [("turnstream.origin.replays", b"2")]}, "replayed 2 times already"),
+        ({"key": None, "value": None}, "neither key nor value"),
+    ],
+)
+async def test_some_letters_are_left_as_they_are(given: dict[str, Any], why: str) -> None:
+    """The reason is told, and the others are replayed."""
+    box = Box()
+    box.add(1, **given)
+    box.add(2)
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+
+    assert 1 == len(result.done)
+    ((left, told),) = result.left
+    assert why in told
+    assert left.source is not None
+    assert 1 == left.source.offset
+
+
+async def test_what_only_shadow_reads_it_may_be_given_once_more() -> None:
+    """No live role takes it."""
+    box = Box(counts={"conversation.live-actions": 4, AUDIT: 1})
+    box.add(1, topic="conversation.live-actions", dlq="shadow.proposals.dlq")
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+
+    assert 1 == len(result.done)
+
+
+async def test_what_is_gone_is_told() -> None:
+    """The retention ended while somebody was asked."""
+    box = Box()
+    box.add(1)
+    letters = box.letters
+    box.kept.clear()
+    async with desk(box) as work:
+        result = await work.replay(letters)
+
+    assert ["its record is not there any more"] == [why for _, why in result.left]
+    assert [] == Producer.last.committed
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(RecordListTooLargeError(), "the broker refused"), (ProducerFenced(), "another `turnstream")],
+)
+async def test_a_refused_record_ends_it(error: Exception, told: str) -> None:
+    """What was committed before stays; nothing of its own transaction does."""
+    box = Box()
+    for offset in range(150):
+        box.add(offset)
+    async with desk(box) as work:
+        Producer.last.refuses[b"149"] = error
+        with pytest.raises(LetterRefused, match=rf"{told}.*100 were replayed before"):
+            await work.replay(box.letters)
+
+    assert [200] == [len(one) for one in Producer.last.committed]
+    assert 1 == Producer.last.aborted
+
+
+async def test_what_comes_after_a_failure_is_not_its_cause() -> None:
+    """A producer that was ended refuses the next record because it is in no transaction."""
+    box = Box()
+    box.add(1)
+    async with desk(box) as work:
+        Producer.last.dies = True
+        Producer.last.refuses[b"1"] = ProducerFenced()
+        with pytest.raises(LetterRefused, match="another `turnstream"):
+            await work.replay(box.letters)
+
+    assert [] == Producer.last.committed
+
+
+async def test_without_an_audit_nothing_is_done() -> None:
+    """The command that makes the topic is named."""
+    with pytest.raises(LetterRefused, match="`turnstream topics apply` makes it"):
+        async with desk(Box(counts={TURNS: 4})):
+            pass

@@ -1,0 +1,207 @@
+"""Dead letters read again: what they say, which are meant, in which order."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from turnstream.stream.deadletter import DeadLetterTopic, Place, dead_record, given_up_before
+from turnstream.stream.handler import DeadLetterReason
+from turnstream.stream.letters import (
+    FOREIGN,
+    Letter,
+    Selection,
+    in_order,
+    overtaken,
+    replayed_headers,
+    split,
+)
+
+from .lane_fakes import record
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+DLQ = "turns.dlq"
+
+
+def put_aside(
+    offset: int = 7,
+    *,
+    reason: DeadLetterReason = "malformed",
+    at: int = 5_000,
+    where: int = 0,
+    max_bytes: int = 10_000,
+    **given: Any,
+) -> tuple[Letter, Headers]:
+    """The letter of a record, read from where it was put, and all its headers."""
+    topic = DeadLetterTopic(DLQ, partitions=1, max_bytes=max_bytes)
+    dead = dead_record(
+        record(offset, **given), topic=topic, reason=reason, detail="why", attempts=2
+    )
+    kept = record(
+        where, key=dead.key, value=dead.value, topic=DLQ, timestamp=at, headers=dead.headers
+    )
+    return Letter.of(kept), kept.headers
+
+
+def letter(offset: int = 7, **given: Any) -> Letter:
+    """The letter of a record."""
+    return put_aside(offset, **given)[0]
+
+
+def test_a_letter_says_what_it_was_and_why() -> None:
+    """What was written is read: place, reason, attempts, times, size."""
+    found = letter(partition=3, value=b"1234", timestamp=1_000)
+
+    assert (Place("turns", 3, 7), "malformed", "why", 2) == (
+        found.source,
+        found.reason,
+        found.detail,
+        found.attempts,
+    )
+    assert (Place(DLQ, 0, 0), 5_000, 1_000, 4) == (
+        found.place,
+        found.at,
+        found.source_at,
+        found.size,
+    )
+    assert (found.source, 0, False) == (found.origin, found.replays, found.pointer)
+
+
+def test_own_headers_come_back_even_if_they_look_like_ours() -> None:
+    """A record that was a copy of a dead letter is replayed with all the headers that it had."""
+    own: Headers = (("turnstream.error.topic", b"other"), ("trace", None), ("trace", b"\xff"))
+    _, headers = put_aside(headers=own)
+
+    assert own == split(headers)[0]
+    assert (own, ()) != split(own)  # nothing but a lookalike: its own headers cannot be told
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("turnstream.error.topic", b"turns"),),
+        (
+            ("turnstream.error.topic", b"turns"),
+            ("turnstream.error.partition", b"one"),
+            ("turnstream.error.offset", b"9" * 5_000),
+        ),
+        (
+            ("turnstream.error.topic", None),
+            ("turnstream.error.partition", b"1"),
+            ("turnstream.error.offset", b"1"),
+        ),
+    ],
+)
+def test_what_somebody_else_wrote_is_foreign(headers: Headers) -> None:
+    """It is listed all the same; there is no record to replay."""
+    found = Letter.of(replace(record(0, topic=DLQ), headers=headers))
+
+    assert (FOREIGN, None, None) == (found.reason, found.source, found.origin)
+    with pytest.raises(ValueError, match="does not say what record it was"):
+        replayed_headers(found, ())
+
+
+def test_a_replay_names_the_first_place_however_often_it_fails() -> None:
+    """Headers of an earlier replay are replaced, all others stay in their order."""
+    first, headers = put_aside(7, headers=(("trace", None), ("tenant", b"a")))
+    once = replayed_headers(first, split(headers)[0])
+    again, headers = put_aside(90, headers=once, reason="handler_failed")
+    twice = replayed_headers(again, split(headers)[0])
+    third, _ = put_aside(91, headers=twice, reason="handler_failed")
+
+    assert ("trace", None) == once[0] == twice[0]
+    assert {
+        "turnstream.origin.topic": b"turns",
+        "turnstream.origin.partition": b"0",
+        "turnstream.origin.offset": b"7",
+        "turnstream.origin.replays": b"2",
+        "turnstream.origin.given_up": b"1",
+    } == dict(twice[2:])
+    assert (Place("turns", 0, 7), Place("turns", 0, 91), 2) == (
+        third.origin,
+        third.source,
+        third.replays,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "used"), [("malformed", 0), ("wrong_partition", 0), ("unsupported", 1)]
+)
+def test_ids_are_used_up_by_what_could_be_read(reason: DeadLetterReason, used: int) -> None:
+    """A record that nobody could read led to nothing, so its replay has the ids it always had."""
+    found, headers = put_aside(reason=reason)
+
+    assert used == found.given_up
+    assert used == given_up_before(replayed_headers(found, split(headers)[0]))
+
+
+@pytest.mark.parametrize("count", [b"", b"-1", b"x", b"1234567", b"\xb2", None])
+def test_a_count_that_is_none_of_ours_is_none(count: bytes | None) -> None:
+    """Anybody may write headers."""
+    headers = (("turnstream.origin.given_up", count), ("turnstream.origin.replays", count))
+
+    assert 0 == given_up_before(headers)
+    assert letter(headers=headers).replays in {0, 1_234_567}
+
+
+def test_filters_hold_together() -> None:
+    """Every one that is given must fit."""
+    one = letter(7, key=b"c-1", at=5_000)
+    fitting = Selection(
+        places=frozenset({one.place}),
+        sources=frozenset({"turns"}),
+        reasons=frozenset({"malformed"}),
+        conversation=b"c-1",
+        since=5_000,
+        until=5_001,
+    )
+
+    assert Selection().takes(one)
+    assert fitting.takes(one)
+    for change in (
+        {"places": frozenset({Place(DLQ, 0, 1)})},
+        {"sources": frozenset({"results"})},
+        {"reasons": frozenset({"flood"})},
+        {"conversation": b"c-2"},
+        {"since": 5_001},
+        {"until": 5_000},
+    ):
+        assert not replace(fitting, **change).takes(one)
+    assert (True, False) == (Selection().everything, fitting.everything)
+
+
+def test_letters_are_replayed_in_the_order_of_their_records() -> None:
+    """By offset within a partition, whenever each was given up; by time across partitions."""
+    letters = [
+        letter(3, timestamp=40, where=0),
+        letter(1, timestamp=50, where=1),
+        letter(2, timestamp=10, where=2),
+        letter(8, timestamp=45, where=3, partition=1),
+        letter(9, timestamp=20, where=4, topic="results"),
+    ]
+    places = [str(one.source) for one in in_order(letters)]
+
+    assert ["results/0/9", "turns/1/8", "turns/0/1", "turns/0/2", "turns/0/3"] == places
+
+
+def test_letters_that_would_be_overtaken_are_named() -> None:
+    """Earlier ones of a conversation and topic that are not chosen beside a later one."""
+    early, late = letter(1, where=1), letter(5, where=5)
+    other_key, other_topic = letter(2, where=2, key=b"x"), letter(3, where=3, topic="results")
+    waiting = [early, other_key, other_topic, late]
+
+    assert [early] == overtaken([late], waiting)
+    assert [] == overtaken([early], waiting)
+    assert [] == overtaken(waiting, waiting)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "turns", "turns/1", "turns/x/1", "turns/1/-1", f"turns/{2**31}/0", "/1/x"]
+)
+def test_what_is_no_place_is_refused(text: str) -> None:
+    """A place has a topic, a partition and an offset."""
+    with pytest.raises(ValueError):  # noqa: PT011 - of several makers
+        Place.parse(text)
+    assert Place("a/b", 1, 2) == Place.parse("a/b/1/2")
