@@ -2,7 +2,7 @@
 
 from turnstream.tools.binding import bind_tools
 from turnstream.tools.egress import Egress
-from turnstream.tools.errors import BindingError, ToolFailure
+from turnstream.tools.errors import BindingError, NotExecuted, ToolFailure
 from turnstream.tools.function import FunctionTool
 from turnstream.tools.http import HttpTool, http_client
 
@@ -11,6 +11,7 @@ __all__ = [
     "Egress",
     "FunctionTool",
     "HttpTool",
+    "NotExecuted",
     "ToolFailure",
     "bind_tools",
     "http_client",

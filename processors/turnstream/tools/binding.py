@@ -36,7 +36,7 @@ def bind_tools(
             except DefinitionError as error:
                 raise BindingError(f"tools.{name}.binding: {error}") from error
     egress = (
-        Egress.of_urls(binding.url for binding in web.values())
+        Egress.of_urls(url for binding in web.values() for url in _urls(binding))
         if egress_allow is None
         else Egress(egress_allow)
     )
@@ -53,3 +53,7 @@ def bind_tools(
         except BindingError as error:
             raise BindingError(f"tools.{name}.binding.url: {error}") from error
     return bindings
+
+
+def _urls(binding: HttpBinding) -> list[str]:
+    return [binding.url] + ([binding.reconcile.url] if binding.reconcile is not None else [])

@@ -40,6 +40,13 @@ class ToolFailure(Exception):
         self.code = code
 
 
+class NotExecuted(Exception):
+    """Raised by a Python tool's `reconcile`: no call with this key has had an effect, or will.
+
+    The call may then be made again. Raise anything else when that is not certain.
+    """
+
+
 def refused(tool: Tool, code: str, *, otherwise: str, body_hash: str | None = None) -> ToolReply:
     """The reply for a business error: its catalog entry, or the generic one.
 
@@ -66,6 +73,7 @@ def failed(
     retryable: bool = False,
     outcome_unknown: bool = False,
     body_hash: str | None = None,
+    retry_after_seconds: float | None = None,
 ) -> ToolReply:
     """The reply for a failure that is not the business's.
 
@@ -75,6 +83,7 @@ def failed(
         retryable: another attempt may succeed.
         outcome_unknown: the call may have had its effect.
         body_hash: SHA-256 of what was sent.
+        retry_after_seconds: how long the other side wants to be left alone.
     """
     return ToolReply(
         result=None,
@@ -83,4 +92,5 @@ def failed(
         retryable=retryable,
         outcome_unknown=outcome_unknown,
         body_hash=body_hash,
+        retry_after_seconds=retry_after_seconds,
     )

@@ -2,9 +2,12 @@
 
 A function gets the arguments by name, and ``idempotency_key`` and ``subject_id`` if it has
 parameters of these names. It returns the result, or raises :class:`~turnstream.tools.ToolFailure`
-with one of the tool's error codes. An ordinary function runs in a thread of its own; its time-out
-ends the wait, not the thread. The threads are daemons: one that hangs does not keep the process
-from ending, as the threads of an executor would.
+with one of the tool's error codes. A second function may say what became of a call: it returns the
+result, or raises :class:`~turnstream.tools.NotExecuted`.
+
+An ordinary function runs in a thread of its own; its time-out ends the wait, not the thread. The
+threads are daemons: one that hangs does not keep the process from ending, as the threads of an
+executor would.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ import contextlib
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Thread
 from typing import Any, Final
@@ -20,18 +23,22 @@ from typing import Any, Final
 import orjson
 
 from turnstream.core.definitions import FunctionBinding, Tool
-from turnstream.core.ports import ToolCall, ToolReply
+from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.tools.errors import (
     INVALID_RESULT,
     TIMEOUT,
     TOOL_ERROR,
     UNAVAILABLE,
     BindingError,
+    NotExecuted,
     ToolFailure,
     failed,
     refused,
 )
 from turnstream.tools.results import RESULT_BYTES, InvalidResult, ResultSchema
+
+_OURS: Final = frozenset({"idempotency_key", "subject_id"})
+"""Parameters that are filled by us, if a function has them."""
 
 _THREADS: Final = 32
 """Threads per tool: functions that hang must not use up the threads of every other tool."""
@@ -52,12 +59,20 @@ class FunctionTool:
             BindingError: the target cannot be imported, or not be called with the tool's arguments.
         """
         self._tool = tool
-        self._function = _imported(name, binding.target)
-        self._asynchronous = inspect.iscoroutinefunction(self._function)
+        self._function = _imported(f"tools.{name}.binding.target", binding.target)
         signature = _signature(self._function)
         self._accepts = _accepted(signature)
         if signature is not None:
             _check_arguments(name, tool, binding.target, signature, self._accepts)
+        self._reconciler: Callable[..., Any] | None = None
+        if binding.reconcile is not None:
+            place = f"tools.{name}.binding.reconcile"
+            self._reconciler = _imported(place, binding.reconcile)
+            self._reconciler_accepts = _accepted(_signature(self._reconciler))
+            if "idempotency_key" not in self._reconciler_accepts:
+                raise BindingError(
+                    f"{place}: {binding.reconcile!r} must have a parameter idempotency_key"
+                )
         self._results = ResultSchema(tool.result_schema)
         self._name = name
         self._threads = asyncio.Semaphore(_THREADS)
@@ -66,12 +81,11 @@ class FunctionTool:
         """Make one call, within the tool's time-out."""
         write = self._tool.effect == "write"
         body_hash = hashlib.sha256(orjson.dumps(dict(call.arguments))).hexdigest()
-        extra = {"idempotency_key": call.idempotency_key, "subject_id": call.subject_id}
-        accepted = {name: value for name, value in extra.items() if name in self._accepts}
-        work = partial(self._function, **call.arguments, **accepted)
+        ours = {name: value for name, value in _ours(call).items() if name in self._accepts}
+        work = partial(self._function, **call.arguments, **ours)
         try:
             async with asyncio.timeout(self._tool.timeout_seconds):
-                returned = await self._run(work)
+                returned = await self._run(work, call.sending)
         except ToolFailure as failure:
             message = "the function refused the call"
             return refused(self._tool, failure.code, otherwise=message, body_hash=body_hash)
@@ -91,6 +105,8 @@ class FunctionTool:
                 outcome_unknown=write,
                 body_hash=body_hash,
             )
+        except _Unsent as unsent:
+            raise unsent.why from None
         except Exception as error:  # noqa: BLE001 - the function is the other side of this port
             return failed(
                 TOOL_ERROR,
@@ -100,13 +116,44 @@ class FunctionTool:
             )
         return self._reply(returned, body_hash)
 
+    @property
+    def reconciles(self) -> bool:
+        """Whether the binding names a function for it."""
+        return self._reconciler is not None
+
+    async def reconcile(self, call: ToolCall) -> Reconciliation:
+        """Ask the second function what became of a call, within the tool's time-out."""
+        if self._reconciler is None:
+            return Reconciliation("unknown")
+        given = {**call.arguments, **_ours(call)}
+        accepted = {name: given[name] for name in self._reconciler_accepts if name in given}
+        try:
+            async with asyncio.timeout(self._tool.timeout_seconds):
+                returned = await self._run(partial(self._reconciler, **accepted))
+        except NotExecuted:
+            return Reconciliation("not_found")
+        except (TimeoutError, ConnectionError):
+            return Reconciliation("unknown", retryable=True)
+        except Exception:  # noqa: BLE001 - the function is the other side of this port
+            return Reconciliation("unknown")
+        reply = self._reply(returned, None)
+        if reply.error_code is not None:
+            return Reconciliation("unknown")
+        return Reconciliation("found", reply)
+
     async def close(self) -> None:
         """Do nothing: threads that still run are not waited for."""
 
-    async def _run(self, work: Callable[[], Any]) -> Any:
-        if self._asynchronous:
+    async def _run(self, work: partial[Any], sending: Callable[[], None] | None = None) -> Any:
+        if inspect.iscoroutinefunction(work.func):
+            _announce(sending)
             return await work()
         await self._threads.acquire()
+        try:
+            _announce(sending)
+        except _Unsent:
+            self._threads.release()
+            raise
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Any] = loop.create_future()
 
@@ -132,7 +179,7 @@ class FunctionTool:
         Thread(target=run, name=f"tool-{self._name}", daemon=True).start()
         return await reply
 
-    def _reply(self, returned: Any, body_hash: str) -> ToolReply:
+    def _reply(self, returned: Any, body_hash: str | None) -> ToolReply:
         write = self._tool.effect == "write"
         try:
             document = orjson.dumps(returned)
@@ -148,17 +195,38 @@ class FunctionTool:
         return failed(INVALID_RESULT, message, outcome_unknown=write, body_hash=body_hash)
 
 
-def _imported(name: str, target: str) -> Callable[..., Any]:
+class _Unsent(Exception):
+    """The call must not go out; carries what says so past what the function may raise."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__()
+        self.why = why
+
+
+def _announce(sending: Callable[[], None] | None) -> None:
+    if sending is None:
+        return
+    try:
+        sending()
+    except Exception as error:
+        raise _Unsent(error) from error
+
+
+def _ours(call: ToolCall) -> Mapping[str, str | None]:
+    return {"idempotency_key": call.idempotency_key, "subject_id": call.subject_id}
+
+
+def _imported(place: str, target: str) -> Callable[..., Any]:
     module_name, _, attribute = target.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise BindingError(
-            f"tools.{name}.binding.target: {target!r} cannot be imported ({error}); "
+            f"{place}: {target!r} cannot be imported ({error}); "
             "expected package.module:function, installed where this process runs"
         ) from error
     if not callable(function):
-        raise BindingError(f"tools.{name}.binding.target: {target!r} is not a function")
+        raise BindingError(f"{place}: {target!r} is not a function")
     found: Callable[..., Any] = function
     return found
 
@@ -194,7 +262,12 @@ def _check_arguments(
     properties, required = (tool.input_schema.get(key) for key in ("properties", "required"))
     every = set(properties) if isinstance(properties, dict) else set()
     always = every.intersection(required) if isinstance(required, list) else set()
-    ours = accepts & {"idempotency_key", "subject_id"}
+    ours = accepts & _OURS
+    if taken := ours & every:
+        raise BindingError(
+            f"tools.{name}.input_schema: {target!r} gets {', '.join(sorted(taken))} from us; give "
+            "the argument another name"
+        )
     for names in (every, always):
         try:
             signature.bind(**dict.fromkeys(names | ours))

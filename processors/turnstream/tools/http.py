@@ -4,13 +4,19 @@ Arguments named in the URL are put there, percent-quoted; the others are the que
 DELETE and the JSON body of any other method. A 2xx reply holds the result. A 4xx reply may hold
 ``{"error": {"code": ...}}``: a code that the catalog lists is a business error. Redirects are never
 followed: they would carry the customer's data and our secrets to a host that nobody allowed.
+
+The idempotency key travels as the `Idempotency-Key` header. A service that is asked what became of
+a call must tell `not there` apart from `no such page`: a bare 404 leaves the outcome unknown.
 """
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,8 +26,8 @@ import orjson
 from pydantic import JsonValue
 
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
-from turnstream.core.definitions import HttpBinding, Tool
-from turnstream.core.ports import ToolCall, ToolReply
+from turnstream.core.definitions import HttpBinding, HttpReconcile, Tool
+from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import (
     INVALID_ARGUMENT,
@@ -43,6 +49,12 @@ USED_HEADER: Final = "X-Used-SHA256"
 _ARGUMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_SECONDS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+_KEY_ARGUMENT: Final = "idempotency_key"
+_UNKNOWN: Final = Reconciliation("unknown")
+_FIRST_BYTE: Final = "send_request_headers.started"
+"""The end of the transport's name for the moment before a request's first byte."""
 
 _CONNECTIONS: Final = 1000
 """As many as the default slots: with fewer, calls use up their time-outs waiting for each other."""
@@ -72,6 +84,7 @@ class _UnsendableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
+    method: str
     url: str
     body: bytes | None
 
@@ -132,6 +145,8 @@ class HttpTool:
             for header, value in binding.headers.items()
             if is_reference(value)
         }
+        if binding.reconcile is not None:
+            egress.check(binding.reconcile.url)
         self._in_url = frozenset(_ARGUMENT.findall(binding.url))
 
     async def call(self, call: ToolCall) -> ToolReply:
@@ -139,12 +154,13 @@ class HttpTool:
         write = self._tool.effect == "write"
         try:
             request = self._request(call.arguments)
-            headers = self._headers(call)
+            headers = self._headers(call, request)
         except _UnsendableError as error:
             return failed(error.code, str(error))
         try:
             async with asyncio.timeout(self._tool.timeout_seconds):
-                reply = await self._exchange(request, headers)
+                response, body = await self._exchange(request, headers, call.sending)
+            reply = self._reply(response, body)
         except _NEVER_SENT as error:
             reply = failed(UNAVAILABLE, f"no connection ({type(error).__name__})", retryable=True)
         except (TimeoutError, httpx.TimeoutException):
@@ -163,6 +179,38 @@ class HttpTool:
             )
         return replace(reply, body_hash=request.hash)
 
+    @property
+    def reconciles(self) -> bool:
+        """Whether the binding says how."""
+        return self._binding.reconcile is not None
+
+    async def reconcile(self, call: ToolCall) -> Reconciliation:
+        """Ask the service what became of a call, within the tool's time-out."""
+        rule = self._binding.reconcile
+        if rule is None:
+            return _UNKNOWN
+        try:
+            request = self._question(rule, call)
+            headers = self._headers(call, request)
+            async with asyncio.timeout(self._tool.timeout_seconds):
+                response, body = await self._exchange(request, headers)
+        except _UnsendableError:
+            return _UNKNOWN
+        except (TimeoutError, httpx.HTTPError):
+            return replace(_UNKNOWN, retryable=True)
+        if response.is_success and body is not None:
+            try:
+                result = self._results.read(body, path=rule.result_path)
+            except InvalidResult:
+                return _UNKNOWN
+            return Reconciliation("found", ToolReply(result=result))
+        if response.status_code == HTTPStatus.NOT_FOUND and _error_code(body) == (
+            rule.not_found_code
+        ):
+            return Reconciliation("not_found")
+        again = response.is_server_error or response.status_code in _TRY_LATER
+        return replace(_UNKNOWN, retryable=again)
+
     async def close(self) -> None:
         """Release connections; those of the other HTTP tools too, they share them."""
         await self._client.aclose()
@@ -172,16 +220,25 @@ class HttpTool:
     def _request(self, arguments: Mapping[str, JsonValue]) -> _Request:
         in_url = {name: value for name, value in arguments.items() if name in self._in_url}
         rest = {name: value for name, value in arguments.items() if name not in self._in_url}
-        url = self._filled(in_url)
+        url = _filled(self._binding.url, in_url)
         if self._binding.method in ("GET", "DELETE"):
             if rest:
                 query = urlencode(
                     [(name, text) for name, value in rest.items() for text in _texts(value)]
                 )
                 url += ("&" if "?" in url else "?") + query
-            request = _Request(url, None)
-        else:
-            request = _Request(url, orjson.dumps(rest))
+            return self._checked(_Request(self._binding.method, url, None))
+        return self._checked(_Request(self._binding.method, url, orjson.dumps(rest)))
+
+    def _question(self, rule: HttpReconcile, call: ToolCall) -> _Request:
+        """The request that asks what became of a call."""
+        url = _filled(rule.url, {**call.arguments, _KEY_ARGUMENT: call.idempotency_key})
+        body = (
+            orjson.dumps({_KEY_ARGUMENT: call.idempotency_key}) if rule.method == "POST" else None
+        )
+        return self._checked(_Request(rule.method, url, body))
+
+    def _checked(self, request: _Request) -> _Request:
         try:
             # Arguments cannot reach the host; should one ever do, the call ends here.
             self._egress.check(request.url)
@@ -190,26 +247,14 @@ class HttpTool:
             raise _UnsendableError("the arguments do not fit into the URL") from None
         return request
 
-    def _filled(self, arguments: Mapping[str, JsonValue]) -> str:
-        path, question, query = self._binding.url.partition("?")
-        segments = path.split("/")
-        for index, segment in enumerate(segments):
-            filled = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), segment)
-            # A client resolves these before it sends: the call would go to another resource.
-            if filled != segment and filled in ("", ".", ".."):
-                raise _UnsendableError("an argument of the URL's path is empty or only dots")
-            segments[index] = filled
-        query = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), query)
-        return "/".join(segments) + question + query
-
-    def _headers(self, call: ToolCall) -> dict[str, str]:
+    def _headers(self, call: ToolCall, request: _Request) -> dict[str, str]:
         headers = {
             "Accept": "application/json",
             # A compressed reply could be small on the wire and large in memory.
             "Accept-Encoding": "identity",
             IDEMPOTENCY_HEADER: call.idempotency_key,
         }
-        if self._binding.method not in ("GET", "DELETE"):
+        if request.body is not None:
             headers["Content-Type"] = "application/json"
         headers.update(self._binding.headers)
         for name, secret in self._secrets.items():
@@ -228,16 +273,26 @@ class HttpTool:
 
     # --- the reply ------------------------------------------------------------------------------
 
-    async def _exchange(self, request: _Request, headers: Mapping[str, str]) -> ToolReply:
+    async def _exchange(
+        self,
+        request: _Request,
+        headers: Mapping[str, str],
+        sending: Callable[[], None] | None = None,
+    ) -> tuple[httpx.Response, bytes | None]:
+        async def traced(event: str, _details: Mapping[str, object]) -> None:
+            # A connection may have been waited for since the call began.
+            if sending is not None and event.endswith(_FIRST_BYTE):
+                sending()
+
         async with self._client.stream(
-            self._binding.method,
+            request.method,
             request.url,
             headers=headers,
             content=request.body,
             timeout=self._tool.timeout_seconds,
+            extensions={"trace": traced},
         ) as response:
-            body = await _limited(response)
-        return self._reply(response, body)
+            return response, await _limited(response)
 
     def _reply(self, response: httpx.Response, body: bytes | None) -> ToolReply:
         write = self._tool.effect == "write"
@@ -253,10 +308,16 @@ class HttpTool:
             used = response.headers.get(USED_HEADER, "").lower()
             return ToolReply(result=result, used_hash=used if _SHA256.fullmatch(used) else None)
         if status in _TRY_LATER:
-            return failed(UNAVAILABLE, f"status {status}", retryable=True)
+            wait = _retry_after(response)
+            return failed(UNAVAILABLE, f"status {status}", retryable=True, retry_after_seconds=wait)
         if response.is_server_error:
-            unknown = write and status not in _REFUSED_UNSTARTED
-            return failed(UNAVAILABLE, f"status {status}", retryable=True, outcome_unknown=unknown)
+            return failed(
+                UNAVAILABLE,
+                f"status {status}",
+                retryable=True,
+                outcome_unknown=write and status not in _REFUSED_UNSTARTED,
+                retry_after_seconds=_retry_after(response),
+            )
         if response.is_client_error:
             return refused(self._tool, _error_code(body), otherwise=f"refused, status {status}")
         return failed(TOOL_ERROR, f"status {status}; redirects are not followed")
@@ -274,6 +335,20 @@ async def _limited(response: httpx.Response) -> bytes | None:
     return bytes(body)
 
 
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds that a service wants to be left alone; None where it does not say."""
+    text = response.headers.get("Retry-After", "").strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return max(0.0, at.timestamp() - time.time())
+
+
 def _error_code(body: bytes | None) -> str:
     """The code of ``{"error": {"code": ...}}``; empty for any other body."""
     try:
@@ -283,6 +358,19 @@ def _error_code(body: bytes | None) -> str:
     error = document.get("error") if isinstance(document, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, str) else ""
+
+
+def _filled(template: str, arguments: Mapping[str, JsonValue]) -> str:
+    path, question, query = template.partition("?")
+    segments = path.split("/")
+    for index, segment in enumerate(segments):
+        filled = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), segment)
+        # A client resolves these before it sends: the call would go to another resource.
+        if filled != segment and filled in ("", ".", ".."):
+            raise _UnsendableError("an argument of the URL's path is empty or only dots")
+        segments[index] = filled
+    query = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), query)
+    return "/".join(segments) + question + query
 
 
 def _quoted(name: str, arguments: Mapping[str, JsonValue]) -> str:

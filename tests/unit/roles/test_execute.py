@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, cast
@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.roles.bench import (
     NOW,
+    Clock,
     Counted,
     FakeLane,
     action,
@@ -22,16 +23,13 @@ from tests.unit.roles.bench import (
 )
 from turnstream.catalog import argument_checks
 from turnstream.core.events import ActionEvent, ToolResult
-from turnstream.core.ports import ToolCall, ToolReply
+from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.core.ruleset import Ruleset
 from turnstream.roles.deployment import DeploymentError
-from turnstream.roles.execute import (
-    ExecuteHandler,
-    Execution,
-    check_write_timeouts,
-    journal_format,
-)
+from turnstream.roles.execute import ExecuteHandler, check_write_timeouts
+from turnstream.roles.journal import Execution, journal_format
 from turnstream.stream import Handled, Rejected, StateTooNew, StateUnreadable
+from turnstream.stream.role import OwnershipUncertain
 
 ACTIONS = "conversation.actions"
 SHIPPED = ToolReply(result={"status": "shipped"}, body_hash="b" * 64, used_hash="c" * 64)
@@ -41,6 +39,14 @@ NOT_FOUND = ToolReply(result=None, error_code="order_not_found", error_message="
 
 DEADLINE = NOW + 60_000
 """When an action is refused, in every test that does not say otherwise."""
+
+RETENTION = 900_000
+"""How long the journal remembers."""
+
+UNSURE = Reconciliation("unknown")
+SILENT = Reconciliation("unknown", retryable=True)
+NOTHING_DONE = Reconciliation("not_found")
+DONE_BEFORE = Reconciliation("found", ToolReply(result={"status": "cancelled"}))
 
 
 class ScriptedTool:
@@ -52,6 +58,9 @@ class ScriptedTool:
         self.replies = list(replies)
         self.calls: list[ToolCall] = []
         self.during = during
+        self.known: list[Reconciliation] | None = None
+        """What it says of earlier calls, in turn; None: it cannot be asked."""
+        self.asked: list[ToolCall] = []
 
     async def call(self, call: ToolCall) -> ToolReply:
         """Give the next reply."""
@@ -62,6 +71,17 @@ class ScriptedTool:
             raise reply
         return reply
 
+    @property
+    def reconciles(self) -> bool:
+        """As told."""
+        return self.known is not None
+
+    async def reconcile(self, call: ToolCall) -> Reconciliation:
+        """Say the next thing."""
+        assert self.known is not None
+        self.asked.append(call)
+        return self.known.pop(0)
+
     async def close(self) -> None:
         """Nothing to release."""
 
@@ -69,13 +89,15 @@ class ScriptedTool:
 class Bench:
     """An executor with one scripted tool behind every name."""
 
-    def __init__(self, *replies: ToolReply | Exception) -> None:
+    def __init__(
+        self, *replies: ToolReply | Exception, known: Sequence[Reconciliation] | None = None
+    ) -> None:
         self.catalog = catalog()
         self.tool = ScriptedTool(*replies)
+        self.tool.known = None if known is None else list(known)
         self.counted = Counted(self.catalog)
-        self.lane: FakeLane[Execution] = FakeLane()
-        self.slept: list[float] = []
-        self.now = NOW
+        self.clock = Clock(0.0)
+        self.lane: FakeLane[Execution] = FakeLane(self.clock)
         self.handler = ExecuteHandler(
             intake=intake(),
             publisher=publisher("execute"),
@@ -88,14 +110,10 @@ class Bench:
             tools=dict.fromkeys(self.catalog.tools, self.tool),
             metrics=self.counted.metrics,
             max_record_bytes=262_144,
-            now_ms=lambda: self.now,
-            sleep=self.sleep,
+            retention_ms=RETENTION,
+            now_ms=lambda: NOW + int(self.clock.now * 1000),
+            clock=self.clock,
         )
-
-    async def sleep(self, seconds: float) -> None:
-        """Let the clock run instead of waiting."""
-        self.slept.append(seconds)
-        self.now += int(seconds * 1000)
 
     async def run(self, event: ActionEvent, state: Execution | None = None) -> Handled[Execution]:
         """Handle one action from admission to its end."""
@@ -142,7 +160,7 @@ def started(attempts: int = 1, tool: str = "get_order_status") -> Execution:
         phase="started",
         attempts=attempts,
         updated_at=NOW,
-        expires_at=DEADLINE,
+        expires_at=NOW + RETENTION,
     )
 
 
@@ -177,7 +195,7 @@ async def test_a_call_is_begun_called_and_done() -> None:
         phase="done",
         attempts=1,
         updated_at=NOW,
-        expires_at=DEADLINE,
+        expires_at=NOW + RETENTION,
         result_hash=hashlib.sha256(b'{"status":"shipped"}').hexdigest(),
         watermarks={ACTIONS: 7},
     )
@@ -208,7 +226,7 @@ async def test_a_failed_read_is_published_before_it_is_tried_again() -> None:
     ]
     assert brief(only(handled)) == (True, "done", None, 3)
     assert {"a-1"} == {call.idempotency_key for call in bench.tool.calls}
-    first, second = bench.slept
+    first, second = bench.lane.rests
     assert 0.5 <= first < 1.0
     assert 0.75 <= second < 1.5
     assert bench.counted.value("tool_retries_total", tool="get_order_status") == 2
@@ -229,7 +247,7 @@ async def test_a_retry_that_would_miss_the_deadline_is_not_made() -> None:
     handled = await bench.run(order_call(deadline_at=NOW + 100))
 
     assert brief(only(handled)) == (True, "failed", "unavailable", 1)
-    assert bench.slept == []
+    assert bench.lane.rests == []
 
 
 async def test_a_business_error_is_not_retried() -> None:
@@ -430,7 +448,7 @@ def test_a_call_whose_journal_cannot_be_read_is_not_made(tool: str, outcome: str
     event = order_call(tool)
     source = record(event, 7, topic=ACTIONS)
     with pytest.raises(StateUnreadable, match="no migration to version 1") as raised:
-        journal_format().load(b'{"record_version":0,"watermarks":{"a":1}}')
+        journal_format(retention_ms=RETENTION).load(b'{"record_version":0,"watermarks":{"a":1}}')
     assert (1, 0, {"a": 1}) == (raised.value.known, raised.value.found, raised.value.watermarks)
 
     handled = bench.handler.abandon(source, event, None, attempts=1, error=raised.value)
@@ -461,7 +479,7 @@ def test_an_ambiguous_action_id_is_rejected(action_id: str) -> None:
 
 def test_the_journal_is_stored_and_read() -> None:
     """A record survives storage; a newer one parks its key; anything else is named unreadable."""
-    layout = journal_format()
+    layout = journal_format(retention_ms=RETENTION)
     state = replace(started(), watermarks={ACTIONS: 5})
 
     assert layout.load(layout.dump(state)) == state
@@ -471,13 +489,14 @@ def test_the_journal_is_stored_and_read() -> None:
     ended = replace(state, phase="outcome_unknown")
     assert not layout.closed(ended)
     assert [] == list(layout.timers(state))
-    assert [DEADLINE + 60_000] == [one.due_at for one in layout.timers(ended)]
+    assert [NOW + RETENTION + 60_000] == [one.due_at for one in layout.timers(ended)]
     with pytest.raises(StateTooNew, match="2"):
         layout.load(b'{"record_version":2,"anything":1}')
     for junk in (b"\x00", b"[]", b"{}", b'{"record_version":1,"action_id":"secret"}'):
         with pytest.raises(StateUnreadable) as raised:
             layout.load(junk)
         assert "secret" not in str(raised.value)
+        assert raised.value.kept_ms == RETENTION + 60_000
 
 
 def test_a_write_must_fit_into_the_grace() -> None:
@@ -498,3 +517,251 @@ async def test_an_action_that_comes_again_is_not_called_again() -> None:
 
     assert [] == list(again.publications)
     assert 1 == len(bench.tool.calls)
+
+
+# --- who owns the partition ---------------------------------------------------------------------
+
+
+async def test_a_write_is_not_begun_without_a_fresh_heartbeat() -> None:
+    """Where the partition may have another owner, STARTED stays and no byte goes out."""
+    bench = Bench(SHIPPED)
+    bench.lane.owned = False
+
+    with pytest.raises(OwnershipUncertain):
+        await bench.run(order_call("cancel_order"))
+
+    assert [] == bench.tool.calls
+    assert ["started"] == [state.phase for _, state, _ in bench.lane.committed]
+
+
+async def test_a_write_is_not_repeated_without_a_fresh_heartbeat() -> None:
+    """Each attempt looks anew."""
+    bench = Bench(DOWN, SHIPPED)
+
+    def lost() -> None:
+        bench.lane.owned = False
+
+    bench.tool.during = lost
+    with pytest.raises(OwnershipUncertain):
+        await bench.run(order_call("create_label"))
+
+    assert 1 == len(bench.tool.calls)
+
+
+async def test_a_write_binding_can_look_right_before_it_sends() -> None:
+    """What the binding calls before the first byte is the lane's own look; a read has none."""
+    bench = Bench(SHIPPED, SHIPPED)
+    await bench.run(order_call("create_label"))
+    await bench.run(order_call())
+    bench.lane.owned = False
+
+    write, read = bench.tool.calls
+    with pytest.raises(OwnershipUncertain):
+        write.sending()
+    read.sending()
+
+
+async def test_a_read_needs_no_heartbeat() -> None:
+    """Reading twice does no harm."""
+    bench = Bench(SHIPPED)
+    bench.lane.owned = False
+
+    assert "done" == only(await bench.run(order_call())).outcome
+
+
+# --- what became of a call ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "expected", "calls"),
+    [
+        ([DONE_BEFORE], ("done", None, 1), 0),
+        ([SILENT, DONE_BEFORE], ("done", None, 1), 0),
+        ([NOTHING_DONE], ("done", None, 2), 1),
+        ([UNSURE], ("outcome_unknown", "interrupted", 1), 0),
+        ([SILENT, SILENT, SILENT], ("outcome_unknown", "interrupted", 1), 0),
+        (None, ("outcome_unknown", "interrupted", 1), 0),
+    ],
+)
+async def test_a_begun_write_is_asked_about(
+    known: Sequence[Reconciliation] | None, expected: tuple[str, str | None, int], calls: int
+) -> None:
+    """Found: its result; not there: called with the same key; otherwise unknown, never twice."""
+    bench = Bench(SHIPPED, known=known)
+
+    handled = await bench.run(order_call("cancel_order"), started(tool="cancel_order"))
+
+    assert (True, *expected) == brief(only(handled))
+    assert ["a-1"] * calls == [call.idempotency_key for call in bench.tool.calls]
+    assert {"a-1"} >= {call.idempotency_key for call in bench.tool.asked}
+    assert [] == bench.tool.known or known is None
+    begun = [(state.phase, state.attempts) for _, state, _ in bench.lane.committed]
+    assert [("started", 2)] * calls == begun
+
+
+async def test_a_found_result_is_published_and_counted() -> None:
+    """The result of the first call reaches the conversation as if its reply had."""
+    bench = Bench(known=[DONE_BEFORE])
+
+    result = only(await bench.run(order_call("cancel_order"), started(tool="cancel_order")))
+
+    assert (True, '{"status":"cancelled"}') == (result.ok, result.result_json)
+    labels = {"tool": "cancel_order", "verdict": "found"}
+    assert 1 == bench.counted.value("tool_reconciliations_total", **labels)
+
+
+async def test_a_call_that_may_still_run_is_waited_for_before_it_is_asked_about() -> None:
+    """A service at work does not know the call yet: not found would be no last word."""
+    bench = Bench(known=[UNSURE])
+    begun = replace(started(tool="cancel_order"), updated_at=NOW - 2_000)
+
+    await bench.run(order_call("cancel_order"), begun)
+
+    assert [pytest.approx(3.0)] == bench.lane.rests
+
+
+async def test_a_call_that_was_not_carried_out_and_is_too_late_has_failed() -> None:
+    """Past its deadline nothing is called again, but the outcome is known."""
+    bench = Bench(known=[NOTHING_DONE])
+    event = order_call("cancel_order", deadline_at=NOW + 1_000)
+
+    handled = await bench.run(event, started(tool="cancel_order"))
+
+    assert (True, "failed", "interrupted", 1) == brief(only(handled))
+    assert [] == bench.tool.calls
+
+
+async def test_a_second_crash_is_asked_about_as_the_first() -> None:
+    """A call made again after a reconciliation leaves STARTED behind as well."""
+    bench = Bench(RuntimeError("defect"), known=[NOTHING_DONE, DONE_BEFORE])
+    event = order_call("cancel_order")
+    with pytest.raises(RuntimeError, match="defect"):
+        await bench.run(event, started(tool="cancel_order"))
+
+    handled = await bench.run(event, bench.lane.committed[-1][1])
+
+    assert (True, "done", None, 2) == brief(only(handled))
+    assert 1 == len(bench.tool.calls)
+
+
+@pytest.mark.parametrize(
+    ("tool", "replies", "known", "outcome"),
+    [
+        ("cancel_order", [TIMED_OUT], [DONE_BEFORE], "done"),
+        ("cancel_order", [TIMED_OUT], [NOTHING_DONE], "outcome_unknown"),
+        ("cancel_order", [TIMED_OUT], [UNSURE], "outcome_unknown"),
+        ("create_label", [TIMED_OUT] * 3, [DONE_BEFORE], "done"),
+    ],
+)
+async def test_a_reply_that_never_came_is_asked_for(
+    tool: str, replies: list[ToolReply], known: list[Reconciliation], outcome: str
+) -> None:
+    """Found ends it; not found says little while the call may be under way: no second call."""
+    bench = Bench(*replies, known=known)
+
+    assert outcome == only(await bench.run(order_call(tool))).outcome
+    assert len(replies) == len(bench.tool.calls)
+
+
+async def test_an_idempotent_write_is_called_again_without_asking() -> None:
+    """Its key is its protection."""
+    bench = Bench(SHIPPED, known=[])
+
+    result = only(await bench.run(order_call("create_label"), started(tool="create_label")))
+
+    assert ("done", []) == (result.outcome, bench.tool.asked)
+
+
+# --- how long a tool is left alone --------------------------------------------------------------
+
+
+async def test_a_service_is_left_alone_as_long_as_it_asks() -> None:
+    """Retry-After comes before the policy's own wait, which spreads those who return."""
+    bench = Bench(replace(DOWN, retry_after_seconds=7.0), SHIPPED)
+
+    assert (True, "done", None, 2) == brief(only(await bench.run(order_call())))
+    (wait,) = bench.lane.rests
+    assert 7.5 <= wait < 8.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "deadline"), [(11.0, DEADLINE), (9.0, NOW + 9_000)], ids=["policy", "deadline"]
+)
+async def test_a_wait_that_is_too_long_ends_the_call(seconds: float, deadline: int) -> None:
+    """Neither the policy's bound nor the deadline is passed, and nobody is called too early."""
+    bench = Bench(replace(DOWN, retry_after_seconds=seconds))
+
+    handled = await bench.run(order_call(deadline_at=deadline))
+
+    assert (True, "failed", "unavailable", 1) == brief(only(handled))
+    assert [] == bench.lane.rests
+
+
+async def test_a_tool_that_does_not_answer_is_left_alone_for_a_while() -> None:
+    """After five failures in a row calls fail at once, then one may try."""
+    bench = Bench(*[DOWN] * 5, SHIPPED, SHIPPED)
+    labels = {"tool": "cancel_order"}
+    for _ in range(5):
+        await bench.run(order_call("cancel_order"))
+
+    assert 2 == bench.counted.value("tool_breaker_state", **labels)
+    refused = only(await bench.run(order_call("cancel_order")))
+    assert (True, "failed", "tool_unavailable", 0) == brief(refused)
+    assert (5, 5) == (len(bench.tool.calls), len(bench.lane.committed))
+
+    bench.clock.now += 30
+    assert 1 == bench.counted.value("tool_breaker_state", **labels)
+    assert "done" == only(await bench.run(order_call("cancel_order"))).outcome
+    assert 0 == bench.counted.value("tool_breaker_state", **labels)
+    assert "done" == only(await bench.run(order_call("cancel_order"))).outcome
+
+
+async def test_the_breaker_ends_a_call_between_its_attempts() -> None:
+    """What others have met counts: no further attempt, and the last failure is the result."""
+    bench = Bench(*[DOWN] * 5)
+    await bench.run(order_call())
+
+    handled = await bench.run(order_call())
+
+    assert (True, "failed", "unavailable", 2) == brief(only(handled))
+    assert 5 == len(bench.tool.calls)
+
+
+async def test_business_errors_do_not_open_the_breaker() -> None:
+    """Whoever refuses is there; what was never sent says nothing."""
+    misconfigured = replace(NOT_FOUND, error_code="misconfigured")
+    bench = Bench(*[DOWN] * 4, misconfigured, NOT_FOUND, *[DOWN] * 4)
+
+    for _ in range(10):
+        await bench.run(order_call("cancel_order"))
+
+    assert 10 == len(bench.tool.calls)
+    assert 0 == bench.counted.value("tool_breaker_state", tool="cancel_order")
+
+
+# --- retention ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("age", "outcome"), [(RETENTION, "denied"), (RETENTION - 1, "done")])
+async def test_an_action_older_than_the_journal_is_refused(age: int, outcome: str) -> None:
+    """Whatever its deadline says: the record that would tell of its call may be gone."""
+    bench = Bench(SHIPPED)
+    old = order_call().model_copy(update={"decided_at": NOW - age})
+
+    result = only(await bench.run(old))
+
+    assert outcome == result.outcome
+    assert (outcome == "denied") == (result.error is not None and result.error.code == "expired")
+
+
+async def test_a_record_outlives_the_deadline_by_the_retention() -> None:
+    """A repeated action is passed over as long as it is remembered, and refused afterwards."""
+    bench = Bench(SHIPPED)
+
+    short = await bench.run(order_call(deadline_at=NOW + 1_000))
+    long = await Bench(SHIPPED).run(order_call(deadline_at=NOW + 2 * RETENTION))
+
+    assert short.state is not None
+    assert NOW + RETENTION == short.state.expires_at
+    assert long.state is not None
+    assert NOW + 2 * RETENTION == long.state.expires_at

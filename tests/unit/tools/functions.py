@@ -4,7 +4,7 @@ import asyncio
 import threading
 from typing import Any
 
-from turnstream.tools import ToolFailure
+from turnstream.tools import NotExecuted, ToolFailure
 
 calls: list[dict[str, Any]] = []
 released = threading.Event()
@@ -52,3 +52,22 @@ def huge(order_id: str) -> dict[str, Any]:
 
 
 NOT_A_FUNCTION = 3
+
+
+def order_by_key(idempotency_key: str, order_id: str, unrelated: int = 3) -> dict[str, Any]:
+    """Says what became of a call, by its key or by its argument."""
+    match order_id:
+        case "never":
+            raise NotExecuted
+        case "broken":
+            raise ConnectionResetError
+        case "bug":
+            raise RuntimeError
+        case "nothing":
+            return {}
+    return {"order_id": f"{order_id}/{idempotency_key}", "status": "shipped", "margin": unrelated}
+
+
+async def order_by_key_later(*, idempotency_key: str) -> dict[str, Any]:
+    """The same, asynchronous, for any order."""
+    return {"order_id": idempotency_key, "status": "delivered"}

@@ -1,5 +1,6 @@
 """Tools that are Python functions, and the binding of a whole catalog."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.unit.tools import functions
 from tests.unit.tools.shop import call, tool
 from turnstream.core.definitions import Catalog, FunctionBinding
+from turnstream.core.ports import Reconciliation, ToolReply
 from turnstream.tools import BindingError, FunctionTool, HttpTool, bind_tools
 
 MODULE = "tests.unit.tools.functions"
@@ -150,3 +152,83 @@ def test_a_function_that_python_cannot_look_into_is_taken() -> None:
     binding = FunctionBinding(target="builtins:dict")
 
     assert FunctionTool("get_order_status", tool=tool(), binding=binding) is not None
+
+
+def reconciled(target: str, **changes: Any) -> FunctionTool:
+    """A write that can be asked about."""
+    binding = FunctionBinding(target=f"{MODULE}:order", reconcile=f"{MODULE}:{target}")
+    definition = tool(**({"effect": "write"} | changes))
+    return FunctionTool("get_order_status", tool=definition, binding=binding)
+
+
+@pytest.mark.parametrize(
+    ("order_id", "expected"),
+    [
+        (
+            "A-1001",
+            Reconciliation(
+                "found", ToolReply({"order_id": "A-1001/action-1", "status": "shipped"})
+            ),
+        ),
+        ("never", Reconciliation("not_found")),
+        ("broken", Reconciliation("unknown", retryable=True)),
+        ("bug", Reconciliation("unknown")),
+        ("nothing", Reconciliation("unknown")),
+    ],
+)
+async def test_a_second_function_says_what_became_of_a_call(
+    order_id: str, expected: Reconciliation
+) -> None:
+    """Only a result or the one exception is an answer."""
+    subject = reconciled("order_by_key")
+
+    assert subject.reconciles
+    assert expected == await subject.reconcile(call(order_id=order_id))
+
+
+async def test_the_second_function_may_be_asynchronous() -> None:
+    """It gets only what it has parameters for."""
+    found = await reconciled("order_by_key_later").reconcile(call(order_id="A-1001"))
+
+    assert found.reply is not None
+    assert {"order_id": "action-1", "status": "delivered"} == found.reply.result
+
+
+async def test_a_function_without_a_second_one_cannot_be_asked() -> None:
+    """It says so."""
+    subject = bound("order")
+
+    assert not subject.reconciles
+    assert Reconciliation("unknown") == await subject.reconcile(call(order_id="A-1001"))
+
+
+@pytest.mark.parametrize(("target", "match"), [("fails", "idempotency_key"), ("none", "imported")])
+def test_an_unfit_second_function_refuses_the_start(target: str, match: str) -> None:
+    """Without the key it could not know which call is meant."""
+    with pytest.raises(BindingError, match=match):
+        reconciled(target)
+
+
+def test_an_argument_cannot_take_the_name_of_the_key() -> None:
+    """Else every call would fail, or a model would choose the key."""
+    schema = {"type": "object", "properties": {"order_id": {}, "idempotency_key": {}}}
+
+    with pytest.raises(BindingError, match="idempotency_key"):
+        bound("order", input_schema=schema)
+
+
+@pytest.mark.parametrize("function", ["order", "order_later"])
+async def test_a_function_is_not_begun_when_the_call_must_not_go_out(function: str) -> None:
+    """What says so passes unchanged, in a thread or in the event loop."""
+
+    def sending() -> None:
+        raise PermissionError("not ours")
+
+    functions.calls.clear()
+    subject = bound(function, effect="write")
+
+    for _ in range(40):
+        with pytest.raises(PermissionError, match="not ours"):
+            await subject.call(replace(call(order_id="A-1001"), sending=sending))
+    assert [] == functions.calls
+    assert (await subject.call(call(order_id="A-1001"))).error_code is None

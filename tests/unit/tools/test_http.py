@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.unit.tools.shop import call, http_reply, service, tool
 from turnstream.core.definitions import HttpBinding
-from turnstream.core.ports import ToolReply
+from turnstream.core.ports import Reconciliation, ToolReply
 from turnstream.tools import BindingError, Egress, HttpTool, http_client
 
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -404,3 +405,159 @@ def test_a_binding_to_another_host_is_refused() -> None:
     """A tool whose host is not allowed cannot be bound."""
     with pytest.raises(BindingError, match=r"evil\.test:80 is not allowed.*egress_allow"):
         bound(replies(), binding={"url": "http://evil.test/"})
+
+
+# --- before the first byte, and when told to wait -----------------------------------------------
+
+
+async def test_a_call_looks_right_before_its_first_byte(client: httpx.AsyncClient) -> None:
+    """What says that the call must not go out passes unchanged, and the service sees nothing."""
+
+    class Lost(Exception):
+        """The process does not own the call any more."""
+
+    def sending() -> None:
+        raise Lost
+
+    async with service(lambda _: http_reply(b"{}")) as (base, seen):
+        with pytest.raises(Lost):
+            await real(client, base).call(replace(call(order_id="A-1001"), sending=sending))
+
+        assert [] == seen
+
+
+async def test_a_call_looks_once_per_request(client: httpx.AsyncClient) -> None:
+    """The look is part of the exchange, after the connection is there."""
+    looks: list[int] = []
+    body = json.dumps(SHIPPED).encode()
+
+    async with service(lambda _: http_reply(body)) as (base, seen):
+        looking = replace(call(order_id="A-1001"), sending=lambda: looks.append(len(seen)))
+        reply = await real(client, base).call(looking)
+
+    assert ([0], SHIPPED) == (looks, reply.result)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [("7", 7.0), ("0", 0.0), ("soon", None), ("-3", None), ("1e9", None), ("", None)],
+)
+async def test_retry_after_is_told(status: int, header: str, expected: float | None) -> None:
+    """Seconds are read; what is no time is as good as nothing."""
+    reply = await bound(replies(status, **{"Retry-After": header})).call(call(order_id="A-1001"))
+
+    assert expected == reply.retry_after_seconds
+
+
+async def test_retry_after_may_be_a_date() -> None:
+    """A date in the past is now; one to come is waited for."""
+    past, future = "Fri, 31 Dec 1999 23:59:59 GMT", "Fri, 31 Dec 2999 23:59:59 GMT"
+    waits = [
+        (
+            await bound(replies(503, **{"Retry-After": at})).call(call(order_id="A"))
+        ).retry_after_seconds
+        for at in (past, future)
+    ]
+
+    assert 0.0 == waits[0]
+    assert waits[1] is not None
+    assert waits[1] > 86_400
+
+
+# --- what became of a call ----------------------------------------------------------------------
+
+RECONCILED = {
+    "method": "POST",
+    "url": "http://shop.test/orders",
+    "headers": {"X-Plain": "v1"},
+    "reconcile": {"url": "http://shop.test/orders/by-key/{idempotency_key}"},
+}
+
+
+def missing(code: str) -> dict[str, Any]:
+    """A body that names an error."""
+    return {"error": {"code": code}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (replies(200, SHIPPED | {"margin": 3}), Reconciliation("found", ToolReply(SHIPPED))),
+        (replies(404, missing("not_found")), Reconciliation("not_found")),
+        (replies(404), Reconciliation("unknown")),
+        (replies(404, missing("no_route")), Reconciliation("unknown")),
+        (replies(410, missing("not_found")), Reconciliation("unknown")),
+        (replies(200, {}), Reconciliation("unknown")),
+        (replies(200, missing("not_found")), Reconciliation("unknown")),
+        (replies(204), Reconciliation("unknown")),
+        (replies(302), Reconciliation("unknown")),
+        (replies(401), Reconciliation("unknown")),
+        (replies(429), Reconciliation("unknown", retryable=True)),
+        (replies(500), Reconciliation("unknown", retryable=True)),
+        (raises(httpx.ConnectError("refused")), Reconciliation("unknown", retryable=True)),
+        (raises(httpx.ReadTimeout("slow")), Reconciliation("unknown", retryable=True)),
+    ],
+)
+async def test_only_a_clear_answer_says_what_became_of_a_call(
+    answer: Answer, expected: Reconciliation
+) -> None:
+    """A result is found; a 404 counts only with the agreed code; all else is unknown."""
+    subject = bound(answer, binding=RECONCILED, effect="write")
+
+    assert subject.reconciles
+    assert expected == await subject.reconcile(call(order_id="A-1001"))
+
+
+async def test_the_question_names_the_call() -> None:
+    """The key is in the URL and in the header; headers and customer are the binding's."""
+    shop = Recorder()
+    binding = RECONCILED | {"subject_header": "X-Customer"}
+
+    await bound(shop, binding=binding, effect="write").reconcile(call(order_id="A-1001"))
+
+    assert ("GET", b"/orders/by-key/action-1") == (shop.request.method, shop.request.url.raw_path)
+    assert "action-1" == shop.request.headers["Idempotency-Key"]
+    assert ("v1", "customer-7") == (
+        shop.request.headers["X-Plain"],
+        shop.request.headers["X-Customer"],
+    )
+    assert b"" == shop.request.content
+
+
+async def test_the_question_may_be_a_post() -> None:
+    """Then the key is the body, and arguments may still stand in the URL."""
+    shop = Recorder()
+    rule = {"method": "POST", "url": "http://shop.test/find/{order_id}", "result_path": None}
+    binding = RECONCILED | {"method": "PUT", "reconcile": rule}
+
+    await bound(shop, binding=binding, effect="write").reconcile(call(order_id="A-1001"))
+
+    assert ("POST", b"/find/A-1001") == (shop.request.method, shop.request.url.raw_path)
+    assert b'{"idempotency_key":"action-1"}' == shop.request.content
+    assert "application/json" == shop.request.headers["Content-Type"]
+
+
+async def test_a_binding_without_the_key_cannot_be_asked() -> None:
+    """It says so, and to ask anyway brings nothing."""
+    subject = bound(replies(200, SHIPPED))
+
+    assert not subject.reconciles
+    assert Reconciliation("unknown") == await subject.reconcile(call(order_id="A-1001"))
+
+
+async def test_a_question_that_cannot_be_sent_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing secret tells nothing of the call."""
+    monkeypatch.delenv("SHOP_KEY", raising=False)
+    binding = RECONCILED | {"headers": {"X-Key": "env:SHOP_KEY"}}
+    subject = bound(raises(AssertionError("sent")), binding=binding, effect="write")
+
+    assert Reconciliation("unknown") == await subject.reconcile(call(order_id="A-1001"))
+
+
+def test_the_question_goes_to_allowed_hosts_only() -> None:
+    """The egress list holds for it too."""
+    binding = RECONCILED | {"reconcile": {"url": "http://evil.test/{idempotency_key}"}}
+
+    with pytest.raises(BindingError, match=r"evil\.test"):
+        bound(replies(), binding=binding, effect="write")
