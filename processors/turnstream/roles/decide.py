@@ -9,10 +9,9 @@ This file has no rule of its own. Which step is safe is decided in :mod:`turnstr
 records are delivered, in :mod:`turnstream.stream`.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from inspect import isawaitable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 import structlog
@@ -38,11 +37,13 @@ from turnstream.core.events import (
     Timer,
 )
 from turnstream.core.policy import Fault, judge
-from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.ports import DecisionRequest, Proposal
 from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load, lost
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.metrics import Metrics
+from turnstream.roles.asking import TRANSIENT, Asking, Begun, Effort, Provider
+from turnstream.roles.breaker import CircuitBreaker
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.pending import PendingQuestions
@@ -59,6 +60,7 @@ from turnstream.stream import (
     StateUnreadable,
     TimerDue,
 )
+from turnstream.stream.deadletter import given_up_before
 
 log = structlog.get_logger(__name__)
 
@@ -97,11 +99,10 @@ class DecideHandler:
         intake: Intake,
         publisher: Publisher,
         ruleset: Ruleset,
-        deciders: Mapping[str, Decider],
+        providers: Mapping[str, Provider],
+        asking: Asking,
         metrics: Metrics,
         pending: PendingQuestions,
-        attempts: int,
-        timeout_seconds: float,
         now_ms: Callable[[], int],
     ) -> None:
         """Prepare.
@@ -110,21 +111,19 @@ class DecideHandler:
             intake: checks and decodes records.
             publisher: encodes events.
             ruleset: the compiled catalog and limits.
-            deciders: agent name to the decider that proposes for it.
+            providers: agent name to the decider that proposes for it.
+            asking: asks those that need time, or fail.
             metrics: where decisions are counted.
             pending: keeps count of the open questions of the partitions owned here.
-            attempts: how often an unavailable decider is asked.
-            timeout_seconds: how long one proposal may take.
             now_ms: the wall clock.
         """
         self._intake = intake
         self._publisher = publisher
         self._ruleset = ruleset
-        self._deciders = deciders
+        self._providers = providers
+        self._asking = asking
         self._metrics = metrics
         self._pending = pending
-        self._attempts = attempts
-        self._timeout_seconds = timeout_seconds
         self._now_ms = now_ms
 
     def admit(self, record: Record) -> tuple[bytes, Event]:
@@ -147,16 +146,18 @@ class DecideHandler:
             if request is None:
                 return self._handled(record, event, outcome)
             asked_at = time.perf_counter()
-            decider = self._deciders[request.agent]
-            try:
-                reply = decider.propose(request)
-            except DeciderUnavailable:
-                return self._ask_again(record, event, outcome, cause)
-            if not isinstance(reply, Proposal):
-                return self._await(record, event, outcome, cause, request=request, reply=reply)
+            provider = self._providers[request.agent]
+            begun: Proposal | Begun | None = None
+            if not provider.troubled:
+                try:
+                    begun = provider.decider.propose(request)
+                except TRANSIENT as failure:
+                    begun = failure
+            if not isinstance(begun, Proposal):
+                return self._ask(record, event, outcome, cause, lane=lane, begun=begun)
             self._metrics.proposed(time.perf_counter() - asked_at)
             yield
-            outcome = self._stepped(outcome, cause, request, reply)
+            outcome = self._stepped(outcome, cause, request, begun)
         raise AssertionError(f"no decision after {_MAX_PASSES} passes")
 
     def flood(
@@ -215,55 +216,37 @@ class DecideHandler:
 
     # --- asking a decider that needs time ---------------------------------------------------------
 
-    async def _await(
+    async def _ask(
         self,
         record: Record,
         event: Event,
         outcome: Step,
         cause: Input,
         *,
-        request: DecisionRequest,
-        reply: Awaitable[Proposal],
+        lane: LaneContext[Conversation],
+        begun: Begun | None,
     ) -> Handled[Conversation]:
-        """Wait for a proposal; a failed one is asked for again, within bounds."""
-        asked_at = time.perf_counter()
-        try:
-            proposal = await asyncio.wait_for(reply, self._timeout_seconds)
-        except (DeciderUnavailable, TimeoutError):
-            return await self._ask_again(record, event, outcome, cause)
-        self._metrics.proposed(time.perf_counter() - asked_at)
-        outcome = self._stepped(outcome, cause, request, proposal)
-        if _asked(outcome) is None:
-            return self._handled(record, event, outcome)
-        return await self._ask_again(record, event, outcome, cause, attempts=self._attempts)
-
-    async def _ask_again(
-        self,
-        record: Record,
-        event: Event,
-        outcome: Step,
-        cause: Input,
-        *,
-        attempts: int | None = None,
-    ) -> Handled[Conversation]:
-        """Ask until the conversation rests or the attempts are used up."""
-        left = self._attempts - 1 if attempts is None else attempts
+        """Ask until the conversation rests; without a proposal a person takes over."""
+        until = self._asking.until()
+        source = cause.source
         while (request := _asked(outcome)) is not None:
-            if left <= 0:
+            reply = await self._asking.ask(
+                self._providers[request.agent],
+                request,
+                lane=lane,
+                until=until,
+                seed=f"{source.topic}/{source.partition}/{source.offset}",
+                begun=begun,
+            )
+            begun = None
+            # Deadlines count from the decision: after a long wait a call would else be late at
+            # once. A clock that was put back in between does not make it older than its input.
+            cause = replace(cause, now=max(cause.now, self._now_ms()))
+            if isinstance(reply, Undecided):
                 self._metrics.decider_failed("unavailable")
-                undecided = Undecided(f"no proposal in {self._attempts} attempts")
-                outcome = step(outcome.state, cause.with_event(undecided), self._ruleset)
-                break
-            left -= 1
-            asked_at = time.perf_counter()
-            try:
-                reply = self._deciders[request.agent].propose(request)
-                if isawaitable(reply):
-                    reply = await asyncio.wait_for(reply, self._timeout_seconds)
-            except (DeciderUnavailable, TimeoutError):
-                continue
-            self._metrics.proposed(time.perf_counter() - asked_at)
-            outcome = self._stepped(outcome, cause, request, reply)
+                outcome = step(outcome.state, cause.with_event(reply), self._ruleset)
+            else:
+                outcome = self._stepped(outcome, cause, request, reply)
         return self._handled(record, event, outcome)
 
     def _stepped(
@@ -290,6 +273,7 @@ class DecideHandler:
             offset=record.offset,
             timestamp=record.timestamp,
             now=self._now_ms(),
+            given_up=given_up_before(record.headers) if record.headers else 0,
         )
 
     def _handled(self, record: Record, event: Event, outcome: Step) -> Handled[Conversation]:
@@ -388,15 +372,21 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
     pending = PendingQuestions(topic=deployment.topic("conversation.turns"))
     deployment.metrics.watch_pending(pending.report)
     settings = deployment.settings.decide
+    effort = Effort(
+        attempts=settings.decider_attempts,
+        timeout=settings.decider_timeout_seconds,
+        backoff=settings.decider_backoff_seconds,
+        backoff_max=settings.decider_backoff_max_seconds,
+        patience=settings.decider_patience_seconds,
+    )
     handler = DecideHandler(
         intake=deployment.intake(SOURCES),
         publisher=deployment.publisher("decide"),
         ruleset=deployment.ruleset,
-        deciders=deployment.deciders(),
+        providers=_providers(deployment),
+        asking=Asking(effort, metrics=deployment.metrics),
         metrics=deployment.metrics,
         pending=pending,
-        attempts=settings.decider_attempts,
-        timeout_seconds=settings.decider_timeout_seconds,
         now_ms=deployment.now_ms,
     )
     return StreamRole(
@@ -408,3 +398,24 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
         rejects=frozenset(SOURCES),
         owned=pending,
     )
+
+
+def _providers(deployment: Deployment) -> Mapping[str, Provider]:
+    """Agent name to its decider; agents with the same one share what is known of its health."""
+    settings = deployment.settings.decide
+    named: dict[str, Provider] = {}
+    found: dict[str, Provider] = {}
+    for agent, decider in deployment.deciders().items():
+        name = deployment.catalog.agents[agent].decider
+        if name not in named:
+            breaker = CircuitBreaker(
+                failures=settings.decider_breaker_failures,
+                cool_down_seconds=settings.decider_breaker_cool_down_seconds,
+                now=time.monotonic,
+            )
+            named[name] = Provider(name, decider, breaker)
+        found[agent] = named[name]
+    deployment.metrics.watch_deciders(
+        lambda: {name: provider.breaker.state for name, provider in named.items()}
+    )
+    return found

@@ -1,6 +1,7 @@
 """What role tests share: records as Kafka gives them, a lane that remembers, a clock by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from aiokafka.structs import ConsumerRecord
@@ -9,11 +10,15 @@ from prometheus_client import CollectorRegistry
 from turnstream.config import TopicSettings
 from turnstream.core.definitions import Catalog
 from turnstream.core.events import ActionEvent, ConversationTurn, Event, Source, Versions
+from turnstream.core.ports import Decider
 from turnstream.metrics import Metrics
+from turnstream.roles.asking import Asking, Effort, Provider
+from turnstream.roles.breaker import CircuitBreaker
 from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import TOPIC_OF, Publisher
 from turnstream.stream import Handled, Publication
 from turnstream.stream.codec import Codec
+from turnstream.stream.role import OwnershipUncertain
 
 S = TypeVar("S")
 
@@ -56,7 +61,10 @@ class Counted:
     def __init__(self, catalog: Catalog) -> None:
         self.registry = CollectorRegistry()
         self.metrics = Metrics(
-            self.registry, tools=catalog.tools, topics={topic: topic for topic in _ALL}
+            self.registry,
+            tools=catalog.tools,
+            deciders=("model",),
+            topics={topic: topic for topic in _ALL},
         )
 
     def value(self, name: str, **labels: str) -> float:
@@ -64,17 +72,59 @@ class Counted:
         return self.registry.get_sample_value(f"turnstream_{name}", labels) or 0.0
 
 
+@dataclass
+class Clock:
+    """A clock in seconds that only rests move."""
+
+    now: float = 1_000.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
 class FakeLane(Generic[S]):
-    """A lane that commits at once and remembers what it was given."""
+    """A lane that commits at once, rests without waiting, and remembers both."""
 
     partition = 0
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self.committed: list[tuple[bytes, S, list[Event]]] = []
+        self.rests: list[float] = []
+        self.owned = True
+        self._clock = clock or Clock()
 
     async def commit(self, key: bytes, state: S, publications: Sequence[Publication] = ()) -> None:
         """Remember."""
         self.committed.append((key, state, events(publications)))
+
+    def ensure_owned(self) -> None:
+        """Fail as the process would."""
+        if not self.owned:
+            raise OwnershipUncertain
+
+    async def rest(self, seconds: float) -> None:
+        """Move the clock."""
+        self.rests.append(seconds)
+        self._clock.now += seconds
+
+
+EFFORT = Effort(attempts=2, timeout=0.01, backoff=0.5, backoff_max=4.0, patience=60.0)
+"""How hard proposals are tried for, unless a test says else."""
+
+
+def provider(decider: Decider, clock: Clock, *, failures: int = 5) -> Provider:
+    """A decider named `model`, in good health."""
+    breaker = CircuitBreaker(failures=failures, cool_down_seconds=10.0, now=clock)
+    return Provider("model", decider, breaker)
+
+
+def asked_of(
+    decider: Decider, metrics: Metrics, *, clock: Clock, effort: Effort = EFFORT
+) -> dict[str, Any]:
+    """What a decide handler needs to ask the shop's one decider."""
+    providers: Mapping[str, Provider] = {"shop": provider(decider, clock)}
+    return {"providers": providers, "asking": Asking(effort, metrics=metrics, clock=clock)}
 
 
 def events(published: Sequence[Publication] | Handled[Any]) -> list[Event]:

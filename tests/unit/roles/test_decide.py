@@ -9,8 +9,20 @@ import pytest
 import structlog
 
 from tests.catalogs import RULES
-from tests.unit.roles.bench import NOW, Counted, FakeLane, events, intake, publisher, record, turn
-from turnstream.core.conversation import Conversation, TimerEntry
+from tests.unit.roles.bench import (
+    EFFORT,
+    NOW,
+    Clock,
+    Counted,
+    FakeLane,
+    asked_of,
+    events,
+    intake,
+    publisher,
+    record,
+    turn,
+)
+from turnstream.core.conversation import Conversation, TimerEntry, Value
 from turnstream.core.effects import DeadLetter
 from turnstream.core.events import (
     ActionEvent,
@@ -26,6 +38,7 @@ from turnstream.core.events import (
 from turnstream.core.identity import action_id
 from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
 from turnstream.models.scripted import ScriptedDecider, Step, answer, ask, call, hand_off, refuse
+from turnstream.roles.asking import Asking
 from turnstream.roles.decide import SOURCES, WRITES, ConversationFormat, DecideHandler
 from turnstream.roles.pending import PendingQuestions
 from turnstream.stream import (
@@ -81,24 +94,34 @@ class Bench:
 
     def __init__(self, decider: Decider, *, attempts: int = 2) -> None:
         self.counted = Counted(RULES.catalog)
+        self.clock = Clock()
+        self.lane: FakeLane[Conversation] = FakeLane(self.clock)
+        self.now = NOW + 250
         self.pending = PendingQuestions(topic=TURNS)
+        self.attempts = attempts
+        asked = asked_of(decider, self.counted.metrics, clock=self.clock)
+        self.provider = asked["providers"]["shop"]
         self.handler = DecideHandler(
             intake=intake(),
             publisher=publisher("decide"),
             ruleset=RULES,
-            deciders={"shop": decider},
+            **asked,
             metrics=self.counted.metrics,
             pending=self.pending,
-            attempts=attempts,
-            timeout_seconds=0.01,
-            now_ms=lambda: NOW + 250,
+            now_ms=lambda: self.now,
         )
         self.state: Conversation | None = None
+        self.asking_patience(EFFORT.patience)
+
+    def asking_patience(self, seconds: float) -> None:
+        """Let inputs wait as long for their decider."""
+        effort = replace(EFFORT, attempts=self.attempts, patience=seconds)
+        self.handler._asking = Asking(effort, metrics=self.counted.metrics, clock=self.clock)
 
     def begin(self, source: Record) -> Handled[Conversation] | Awaitable[Handled[Conversation]]:
         """Admit a record and begin with it."""
         _, event = self.handler.admit(source)
-        return concluded(self.handler.handle(source, event, self.state, FakeLane()))
+        return concluded(self.handler.handle(source, event, self.state, self.lane))
 
     async def take(self, source: Record) -> Handled[Conversation]:
         """Handle a record on the state so far."""
@@ -112,6 +135,11 @@ class Bench:
 def scripted(*replies: Proposal | DeciderUnavailable) -> ScriptedDecider:
     """A decider with these replies."""
     return ScriptedDecider([Step(reply) for reply in replies])
+
+
+def value(text: str) -> Value:
+    """A field's value, said by the customer."""
+    return Value(candidates=(text,), turn_id="t-0", epoch=0, at_input=0, changed_at=0)
 
 
 def at(
@@ -149,6 +177,17 @@ def test_an_immediate_decider_costs_no_task() -> None:
     labels = {"action": "answer", "reason_code": "context_sufficient"}
     assert 1 == bench.counted.value("decisions_total", **labels)
     assert 0.25 == bench.counted.value("decision_age_seconds_sum")
+
+
+async def test_a_turn_of_the_future_is_decided_and_has_no_age() -> None:
+    """A caller's clock goes before ours: the turn is new, and nothing is negative."""
+    bench = Bench(scripted(answer("hours")))
+
+    handled = await bench.take(at(0, occurred_at=bench.now + 5_000))
+
+    assert "answer" == action_in(handled).decision.action
+    assert 0 == bench.counted.value("decision_age_seconds_sum")
+    assert 1 == bench.counted.value("impossible_values_total")
 
 
 async def test_a_patient_decider_leads_to_the_same() -> None:
@@ -255,6 +294,112 @@ async def test_a_decider_that_hangs_is_not_waited_for() -> None:
     assert action.handoff is not None
     assert ("unsupported", "budget") == (action.decision.reason_code, action.handoff.cause)
     assert 1 == bench.counted.value("handoffs_total", cause="budget")
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, Later], ids=["immediate", "patient"])
+async def test_a_rate_limit_is_kept_to_and_the_decision_counts_from_its_end(
+    wrap: Callable[[ScriptedDecider], Decider],
+) -> None:
+    """The turn waits as long as the provider says; deadlines do not run meanwhile."""
+    limited = DeciderUnavailable("429", retry_after_seconds=30.0)
+    bench = Bench(wrap(scripted(limited, call("search_help"))))
+    began = bench.now
+    bench.state = Conversation(values={"topic": {"message": value("returns")}})
+    resting = bench.lane.rest
+
+    async def rest(seconds: float) -> None:
+        bench.now += int(seconds * 1000)
+        await resting(seconds)
+
+    bench.lane.rest = rest  # type: ignore[method-assign]
+
+    action = action_in(await bench.take(at(0)))
+
+    assert [30.0] == bench.lane.rests
+    assert began + 30_000 == action.decided_at
+    assert action.call is not None
+    assert action.call.deadline_at > action.decided_at + 30_000
+    labels = {"decider": "model", "failure": "rate_limit"}
+    assert 1 == bench.counted.value("decider_retries_total", **labels)
+
+
+async def test_turns_are_given_up_by_age_while_their_decider_is_left_alone() -> None:
+    """It is not asked for them, however many come; when it is back the next ones are decided."""
+    script = scripted(*[DOWN] * 5, answer("hours"))
+    bench = Bench(script, attempts=5)
+    first = action_in(await bench.take(at(0)))
+    assert first.handoff is not None
+    assert "no proposal in 5 attempts" in first.diagnostics_json
+    assert bench.provider.is_open()
+    bench.state = None
+    bench.asking_patience(6.0)
+
+    second = action_in(await bench.take(at(1)))
+
+    assert second.handoff is not None
+    assert "budget" == second.handoff.cause
+    assert "left alone" in second.diagnostics_json
+    assert 5 == len(script.requests)
+    bench.state = None
+    bench.asking_patience(60.0)
+
+    assert "answer" == action_in(await bench.take(at(2))).decision.action
+    assert not bench.provider.troubled
+    assert isinstance(bench.begin(at(3, turn_id="t-0")), Handled)
+
+
+async def test_a_clock_that_goes_back_changes_no_order() -> None:
+    """Turns are decided as ever, sequences rise, and no deadline lies before its decision."""
+    bench = Bench(scripted(answer("hours"), refuse("fraud"), answer("hours")))
+    actions = []
+    for offset in range(3):
+        actions.append(action_in(await bench.take(at(offset))))
+        assert bench.state is not None
+        bench.state = replace(bench.state, phase="idle", outstanding=(), activation=None)
+        bench.now -= 3_600_000
+
+    first, second, third = actions
+    assert first.sequence < second.sequence < third.sequence
+    assert [NOW + 250 - hours * 3_600_000 for hours in range(3)] == [
+        one.decided_at for one in actions
+    ]
+    assert bench.state is not None
+    assert {third.decided_at + RULES.limits.answer_deadline_ms} >= {
+        one.due_at for one in bench.state.timers if one.timer_id.endswith(third.action_id)
+    }
+    assert 2 == bench.counted.value("impossible_values_total")
+
+
+async def test_a_clock_that_goes_back_while_a_decider_is_asked_ages_nothing() -> None:
+    """A decision is never before the input that it is about."""
+    bench = Bench(scripted(DOWN, answer("hours")))
+    began = bench.now
+
+    async def rest(seconds: float) -> None:
+        bench.now -= int(seconds + 60) * 1000
+
+    bench.lane.rest = rest  # type: ignore[method-assign]
+
+    assert began == action_in(await bench.take(at(0))).decided_at
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, Later], ids=["immediate", "patient"])
+async def test_an_answer_too_long_for_any_record_is_handed_off(
+    wrap: Callable[[ScriptedDecider], Decider],
+) -> None:
+    """The model is told once, then a person takes over; nothing of its text is passed on."""
+    endless = replace(answer("hours"), answer_id=None, text="SENTINEL" * 140_000)
+    script = scripted(endless, endless)
+    bench = Bench(wrap(script))
+
+    handled = await bench.take(at(0))
+
+    action = action_in(handled)
+    assert action.handoff is not None
+    assert "schema_fail" == action.handoff.cause
+    assert "at most 16000" in (script.requests[1].fault or "")
+    assert max(len(one.value or b"") for one in handled.publications) < 10_000
+    assert b"SENTINEL" not in b"".join(one.value or b"" for one in handled.publications)
 
 
 def test_a_defect_of_a_decider_is_the_streams_business() -> None:
@@ -463,6 +608,22 @@ async def test_a_replayed_record_keeps_its_ids() -> None:
     assert (source, action_id("c-1", source, 0)) == (action.source, action.action_id)
     assert handled.state is not None
     assert {TURNS: 9} == handled.state.watermarks
+
+
+async def test_a_replay_after_a_handoff_has_an_id_of_its_own() -> None:
+    """The handoff of the time when the turn was given up has the first id of the same source."""
+    headers = [
+        ("turnstream.origin.topic", TURNS.encode()),
+        ("turnstream.origin.partition", b"3"),
+        ("turnstream.origin.offset", b"41"),
+        ("turnstream.origin.given_up", b"1"),
+    ]
+    bench = Bench(scripted(answer("hours")))
+
+    action = action_in(await bench.take(at(9, headers=headers)))
+
+    source = Source(topic=TURNS, partition=3, offset=41)
+    assert (source, action_id("c-1", source, 1)) == (action.source, action.action_id)
 
 
 def test_a_due_timer_becomes_an_event_of_its_conversation() -> None:

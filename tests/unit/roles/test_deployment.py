@@ -13,6 +13,7 @@ import turnstream.demo
 from tests import small_shop
 from turnstream.catalog import CatalogError
 from turnstream.config import Settings
+from turnstream.core.ruleset import Limits
 from turnstream.models.catalog_rules import CatalogRules
 from turnstream.roles import classify
 from turnstream.roles.deployment import PRIORITY, Deployment, DeploymentError
@@ -108,8 +109,11 @@ def test_a_module_that_fails_on_import_stops_the_start(
 
 
 def test_an_agent_without_its_decider_stops_the_start(tmp_path: Path) -> None:
-    """The message lists what is configured."""
-    with pytest.raises(DeploymentError, match=r"no decider 'by_word'; configured are catalog_rul"):
+    """The message names the line of the catalog and lists what is configured."""
+    message = (
+        r"catalog\.yaml:\d+: agents\.shop\.decider: no decider 'by_word'; configured are catalog_"
+    )
+    with pytest.raises(CatalogError, match=message):
         deployment(tmp_path).deciders()
 
 
@@ -165,6 +169,11 @@ def test_the_limits_are_the_configured_ones(tmp_path: Path) -> None:
         limits.history_messages,
         limits.bot_actors,
     )
+
+
+def test_a_configuration_that_says_nothing_gives_the_default_limits(tmp_path: Path) -> None:
+    """The two places that name them agree."""
+    assert Limits() == deployment(tmp_path).limits
 
 
 Build = Callable[[Deployment], object]

@@ -43,12 +43,12 @@ def settings(**changes: Any) -> StreamSettings:
 
 
 def limit(catalog: Catalog, stream: StreamSettings | None = None, **changes: float) -> float:
-    """The stall limit with one decider attempt of ten seconds."""
-    given = {"decider_attempts": 1, "decider_timeout_seconds": 10.0} | changes
+    """The stall limit with a decider that is waited for at most 15 seconds."""
+    given = {"decider_patience_seconds": 5.0, "decider_timeout_seconds": 10.0} | changes
     return stall_limit(
         stream or settings(),
         catalog=catalog,
-        decider_attempts=int(given["decider_attempts"]),
+        decider_patience_seconds=given["decider_patience_seconds"],
         decider_timeout_seconds=given["decider_timeout_seconds"],
     )
 
@@ -87,14 +87,22 @@ def test_only_what_a_restart_helps_is_a_problem() -> None:
     ) == still
 
 
+def test_a_record_of_the_future_is_no_negative_age() -> None:
+    """Clocks differ: a turn said to be written in five seconds is shown as new."""
+    ownership = Ownership(oldest=1_005_000)
+    health = Health(Heartbeat(), ownership, 300.0, now_ms=lambda: 1_000_000)  # type: ignore[arg-type]
+
+    assert 0.0 == health.facts()["oldest_unfinished_seconds"]
+
+
 def test_the_limit_is_the_sum_of_all_waits(catalog: Catalog) -> None:
     """In each attempt the longest call, a commit and the back-off; then the last commit."""
     stream = settings(attempts=2, request_timeout_ms=40_000, retry_backoff_max_ms=5_000)
 
-    # Nobody waits longer here than the classifier may.
-    assert 2 * (30 + 40 + 5) + 40 == limit(catalog, stream)
-    assert 2 * (4 * 50 + 40 + 5) + 40 == limit(
-        catalog, stream, decider_attempts=3, decider_timeout_seconds=50
+    # Nobody waits longer here than a tool, asked three times: time-out, back-off, Retry-After.
+    assert 2 * (3 * (5 + 5 + 10) + 40 + 5) + 40 == limit(catalog, stream)
+    assert 2 * (150 + 50 + 40 + 5) + 40 == limit(
+        catalog, stream, decider_patience_seconds=150, decider_timeout_seconds=50
     )
 
 
@@ -110,4 +118,16 @@ def test_a_slow_tool_is_no_stall(catalog: Catalog) -> None:
     changed = catalog.model_copy(update={"tools": {**catalog.tools, name: slow}})
     stream = settings(attempts=1, request_timeout_ms=40_000, retry_backoff_max_ms=5_000)
 
-    assert 4 * 107 + 40 + 5 + 40 == limit(changed, stream)
+    assert 4 * 117 + 40 + 5 + 40 == limit(changed, stream)
+
+
+def test_asking_what_became_of_a_call_is_no_stall(catalog: Catalog) -> None:
+    """A tool that can be asked is waited for once, and asked before and after the call."""
+    name, tool = next(iter(catalog.tools.items()))
+    binding = tool.binding.model_copy(update={"reconcile": "anywhere:anything"})
+    asked = tool.model_copy(update={"binding": binding, "timeout_seconds": 10.0})
+    changed = catalog.model_copy(update={"tools": {**catalog.tools, name: asked}})
+    stream = settings(attempts=1, request_timeout_ms=40_000, retry_backoff_max_ms=5_000)
+
+    questions = 3 * (10 + 5)
+    assert 10 + 3 * 25 + 2 * questions + 40 + 5 + 40 == limit(changed, stream)

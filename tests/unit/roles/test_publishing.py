@@ -56,6 +56,16 @@ def test_the_record_is_a_cloud_event() -> None:
         ((("traceparent", PARENT),), [PARENT]),
         ((("traceparent", PARENT), ("traceparent", b"00-second")), [PARENT]),
         ((("traceparent", None), ("traceparent", PARENT)), [PARENT]),
+        (
+            (
+                ("traceparent", b""),
+                ("traceparent", b"x" * 129),
+                ("traceparent", PARENT),
+                ("traceparent", b"00-second"),
+                ("traceparent", PARENT),
+            ),
+            [PARENT],
+        ),
         ((("traceparent", None),), []),
         ((("traceparent", b"x" * 129),), []),
         ((("tracestate", b"x"), ("tenant", b"SENTINEL"), ("x", b"\xff")), []),

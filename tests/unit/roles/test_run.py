@@ -59,6 +59,9 @@ def test_names_are_physical_and_of_the_role(name: str, built: Built) -> None:
     assert stream.priority < set(stream.sources)
     assert ("latest", 5, 7) == (stream.start_from, stream.attempts, stream.slots)
     assert stream.heartbeat_interval_ms * 3 <= stream.session_timeout_ms
+    assert (50_000, 300_000) == (stream.max_ahead_per_partition, stream.retry_patience_ms)
+    # What readers accept, and room for a key: a role never publishes what no role can read.
+    assert of.stream.max_record_bytes < stream.max_publication_bytes < stream.max_record_bytes
 
 
 def test_a_record_is_rejected_by_one_role_only(built: Built) -> None:
@@ -102,6 +105,17 @@ def test_secrets_reach_the_stream_and_not_its_text(
     assert "SENTINEL" == stream.security.client_options()["sasl_plain_password"]
     assert "SENTINEL" not in repr(stream)
     assert "SENTINEL" not in repr(of)
+
+
+def test_the_store_reaches_the_stream(built: Built) -> None:
+    """Memory unless said otherwise; on disk with its directory."""
+    of = settings()
+    on_disk = settings(stream={"store": "rocksdict", "data_dir": "state"})
+    streams = [stream_settings(built("decide", each), each) for each in (of, on_disk)]
+
+    assert [("memory", None), ("rocksdict", "state")] == [
+        (stream.store, stream.data_dir) for stream in streams
+    ]
 
 
 class Cluster:
@@ -206,7 +220,7 @@ async def test_all_topics_with_another_count_refuse_the_start(
     for topic in cluster.counts:
         cluster.counts[topic] = 6
 
-    with pytest.raises(StartRefused, match="Set `partitions`"):
+    with pytest.raises(StartRefused, match="set `partitions` to what the topics have"):
         await checked()
     await checked(partitions=6)
 

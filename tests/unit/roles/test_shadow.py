@@ -17,8 +17,10 @@ from tests.small_shop import ByWord
 from tests.unit.roles.bench import (
     CODEC,
     NOW,
+    Clock,
     FakeLane,
     action,
+    asked_of,
     events,
     publisher,
     record,
@@ -171,11 +173,9 @@ class Live:
             intake=every_topic(),
             publisher=publisher("decide"),
             ruleset=RULES,
-            deciders={"shop": decider or ByWord()},
+            **asked_of(decider or ByWord(), counts, clock=Clock()),
             metrics=counts,
             pending=PendingQuestions(topic=TURNS),
-            attempts=1,
-            timeout_seconds=1,
             now_ms=lambda: NOW + 250,
         )
         self._state: Conversation | None = None

@@ -1,0 +1,219 @@
+"""Asking a decider again and again, within bounds, while only its own conversation waits.
+
+An attempt fails when it times out, when the connection breaks, or when the decider says that it is
+unavailable. Then the input rests - its slot of the process is lent to others - and asks again,
+until
+
+- a proposal comes,
+- the attempts at this proposal are used up,
+- the next attempt could only begin when the input's patience is over, because of the back-off or
+  because the provider itself wants to be left alone longer (Retry-After).
+
+A decider that fails several times in a row is left alone by all conversations of the process. They
+rest without using up their attempts: attempts are for finding out, and here it is known already.
+After the cool-down one of them asks; when it succeeds, the others go on. A short outage so costs
+nobody a handoff, and a long one costs each input its patience once.
+
+Patience begins with the first attempt in this process, on a clock that never goes back: a crash or
+a rebalance begins it anew. How old a *turn* may be is another limit (`max_turn_age_seconds`).
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+import structlog
+
+from turnstream.core.effects import Undecided
+from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.metrics import Metrics
+from turnstream.roles.breaker import CircuitBreaker
+from turnstream.stream.backoff import backoff
+
+log = structlog.get_logger(__name__)
+
+TRANSIENT: Final = (DeciderUnavailable, TimeoutError, ConnectionError)
+"""What passes by itself. Anything else is a defect: the stream's business."""
+
+_LOOK_SECONDS: Final = 2.0
+"""Longest wait between two looks at a decider that is left alone: what those who wait are late
+after its return. Shorter ones would keep a process busy in which ten thousand wait."""
+
+
+class Resting(Protocol):
+    """Where an input waits: its lane."""
+
+    async def rest(self, seconds: float) -> None:
+        """Wait between two attempts, without the slot."""
+        ...
+
+
+@dataclass(slots=True)
+class Provider:
+    """A decider, and what is known of its health in this process."""
+
+    name: str
+    """Its configured name, from a closed list."""
+    decider: Decider
+    breaker: CircuitBreaker
+    troubled: bool = False
+    """Whether it has failed since its last reply. While it has not, the breaker need not be
+    asked."""
+
+    def succeeded(self) -> None:
+        """It has replied."""
+        if self.troubled:
+            if self.is_open():
+                log.info("decider is back", decider=self.name)
+            self.troubled = False
+            self.breaker.succeeded()
+
+    def failed(self) -> None:
+        """It could not be had."""
+        before = self.breaker.state
+        self.troubled = True
+        self.breaker.failed()
+        if before == "closed" and self.is_open():
+            log.warning("decider is left alone for a while", decider=self.name)
+
+    def broke_off(self) -> None:
+        """An attempt ended in a way that says nothing of it; a probe must not stay open."""
+        if self.breaker.state == "half_open":
+            self.breaker.failed()
+
+    def is_open(self) -> bool:
+        """Tell whether it is left alone, or only tried."""
+        return self.breaker.state != "closed"
+
+
+Failure = DeciderUnavailable | TimeoutError | ConnectionError
+Begun = Awaitable[Proposal] | Failure
+"""An attempt that has begun: a reply to wait for, or how it failed at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How hard a proposal is tried for; times in seconds. See `DecideSettings`."""
+
+    attempts: int
+    timeout: float
+    backoff: float
+    backoff_max: float
+    patience: float
+
+
+class Asking:
+    """Asks deciders for proposals."""
+
+    def __init__(
+        self,
+        effort: Effort,
+        *,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            effort: the bounds.
+            metrics: where attempts are counted.
+            clock: a clock that never goes back, in seconds.
+        """
+        self._effort = effort
+        self._metrics = metrics
+        self._clock = clock
+
+    def until(self) -> float:
+        """When the patience of an input ends that begins now."""
+        return self._clock() + self._effort.patience
+
+    async def ask(
+        self,
+        provider: Provider,
+        request: DecisionRequest,
+        *,
+        lane: Resting,
+        until: float,
+        seed: str,
+        begun: Begun | None = None,
+    ) -> Proposal | Undecided:
+        """Get a proposal, or why there is none.
+
+        Args:
+            provider: who is asked.
+            request: for what.
+            lane: where to wait.
+            until: the end of the input's patience; see `until`.
+            seed: names the input; waits are spread by it.
+            begun: the first attempt, where it has begun already.
+
+        Raises:
+            LaneClosing: the partition is given up.
+        """
+        for attempt in range(1, self._effort.attempts + 1):
+            if begun is None and not await self._allowed(provider, lane=lane, until=until):
+                left_alone = provider.is_open()
+                why = "the decider is left alone after failures" if left_alone else "no time"
+                return Undecided(f"{why}: no attempt begins after {self._effort.patience:g} s")
+            reply = await self._attempt(provider, request, begun)
+            begun = None
+            if isinstance(reply, Proposal):
+                return reply
+            if attempt == self._effort.attempts:
+                break
+            wait = max(self._backoff(attempt, seed), _retry_after(reply))
+            if self._clock() + wait >= until:
+                return Undecided(
+                    f"no proposal in {attempt} attempts: none begins after "
+                    f"{self._effort.patience:g} s"
+                )
+            self._metrics.decider_retried(provider.name, failure=_kind(reply))
+            await lane.rest(wait)
+        return Undecided(f"no proposal in {self._effort.attempts} attempts")
+
+    async def _allowed(self, provider: Provider, *, lane: Resting, until: float) -> bool:
+        """Wait until the decider may be asked; false when the patience is over."""
+        while (left := until - self._clock()) > 0:
+            if not provider.troubled or provider.breaker.allows():
+                return True
+            await lane.rest(min(_LOOK_SECONDS, left))
+        return False
+
+    async def _attempt(
+        self, provider: Provider, request: DecisionRequest, begun: Begun | None
+    ) -> Proposal | Failure:
+        asked_at = time.perf_counter()
+        try:
+            if isinstance(begun, TRANSIENT):
+                raise begun
+            reply = provider.decider.propose(request) if begun is None else begun
+            if not isinstance(reply, Proposal):
+                reply = await asyncio.wait_for(reply, self._effort.timeout)
+        except TRANSIENT as failure:
+            provider.failed()
+            return failure
+        except BaseException:
+            provider.broke_off()
+            raise
+        provider.succeeded()
+        self._metrics.proposed(time.perf_counter() - asked_at)
+        return reply
+
+    def _backoff(self, attempt: int, seed: str) -> float:
+        effort = self._effort
+        return backoff(attempt, first=effort.backoff, longest=effort.backoff_max, seed=seed)
+
+
+def _retry_after(failure: Failure) -> float:
+    """Seconds that the provider wants to be left alone; what makes no sense is ignored."""
+    wanted = failure.retry_after_seconds if isinstance(failure, DeciderUnavailable) else None
+    return wanted if wanted is not None and math.isfinite(wanted) and wanted > 0 else 0.0
+
+
+def _kind(failure: Failure) -> Literal["timeout", "rate_limit", "unavailable"]:
+    if isinstance(failure, TimeoutError):
+        return "timeout"
+    return "rate_limit" if _retry_after(failure) else "unavailable"
