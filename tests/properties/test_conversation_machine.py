@@ -1,13 +1,15 @@
 """Whatever happens to a conversation, its state is legal and nothing unsafe was published."""
 
+import json
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any, get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.catalogs import DEFINITION, RULES, ruleset, with_limits
+from tests.catalogs import DEFINITION, ruleset
 from tests.driving import CLAIMS, Driver, answer, ask, call, hand_off, proposal, refuse
 from turnstream.core.bounds import RECORD_BYTES
 from turnstream.core.contract import ACTIONS, HANDOFF_CAUSES, REASON_CODES, Decision, faults
@@ -25,11 +27,20 @@ from turnstream.core.events import (
     SessionClaims,
     Timer,
     ToolOutcome,
+    ToolResult,
 )
 from turnstream.core.ports import DecisionRequest, Proposal
 from turnstream.core.record import dump, load
-from turnstream.core.ruleset import Ruleset
+from turnstream.core.ruleset import Limits, Ruleset
 from turnstream.core.step import step
+
+TOOLS = {
+    **DEFINITION["tools"],
+    "get_order": {**DEFINITION["tools"]["get_order"], "threshold": 0.6},
+}
+"""A tool that only reads may demand a confidence of its own as well."""
+
+RULES = ruleset(tools=TOOLS)
 
 TEXTS = st.sampled_from(
     [
@@ -100,18 +111,17 @@ GARBAGE = st.builds(
     probabilities=st.dictionaries(st.sampled_from(ACTIONS), CONFIDENCES),
 )
 
-DOUBTFUL = st.builds(
-    lambda known, confidence, margin: Proposal(
-        **{
-            **{name: getattr(known, name) for name in Proposal.__slots__},
-            "confidence": confidence,
-            "margin": margin,
-        }
-    ),
-    PLAUSIBLE,
-    CONFIDENCES,
-    st.none() | CONFIDENCES,
-)
+
+def doubted(known: Proposal, confidence: float, margin: float | None) -> Proposal:
+    """The same proposal, less sure of itself."""
+    same = {name: getattr(known, name) for name in Proposal.__slots__}
+    return Proposal(**{**same, "confidence": confidence, "margin": margin})
+
+
+DOUBTFUL = st.builds(doubted, PLAUSIBLE, CONFIDENCES, st.none() | CONFIDENCES)
+
+DOUBTS = st.sampled_from([(0.9, 0.04), (0.9, 0.05), (0.55, None), (0.75, 0.5), (0.15, 0.9)])
+"""Confidence and margin on either side of what the catalog demands."""
 
 PROPOSALS = st.one_of(PLAUSIBLE, PLAUSIBLE, DOUBTFUL, GARBAGE, st.just(Undecided("down")))
 
@@ -147,18 +157,37 @@ class World:
         self.talk = Driver(rules, decide=self.decide)
         self.rules = rules
         self.before: Conversation | None = None
+        self.first = 0
+        """Where the last input stands in the log."""
         self.asked: dict[str, str] = {}
         self.ends: Counter[str] = Counter()
         self.ids: set[str] = set()
         self.sequence = 0
         self.sent: list[ConversationTurn] = []
         self.timers: list[Timer] = []
+        self.before_last: Proposal | None = None
+        self.activation: tuple[str, int] | None = None
+        self.news = 0
+        """Counts new values and results; what follows is of the present activation."""
+        self.asked_at: dict[str, int] = {}
+        self.called_at: dict[str, int] = {}
+        self.calls: dict[str, str] = {}
+        """Action id to tool and arguments, of every call."""
 
     def decide(self, request: DecisionRequest) -> Proposal | Undecided:
-        """Propose something sensible, mostly; else anything at all."""
+        """Propose something sensible, mostly; else the same again, or anything at all."""
         assert request.agent in self.rules.catalog.agents
-        if self.draw(st.integers(0, 3)) == 0:
+        whim = self.draw(st.integers(0, 15))
+        if whim < 4:
             return self.draw(PROPOSALS)
+        if whim == 4 and self.before_last is not None:
+            return self.before_last
+        sensible = self.sensible(request)
+        self.before_last = sensible
+        return doubted(sensible, *self.draw(DOUBTS)) if whim in (5, 6, 7) else sensible
+
+    def sensible(self, request: DecisionRequest) -> Proposal:
+        """Propose what a decider might that understands the request."""
         choices = [answer(), answer("greeting"), refuse()]
         for fact in request.facts:
             if not fact.superseded and fact.outcome == "done":
@@ -175,17 +204,20 @@ class World:
         self.before = self.talk.state
         self.talk.now += self.draw(st.sampled_from([1, 1000, 60_000, 3_600_000]))
         phase = self.before.phase if self.before is not None else "idle"
-        kinds = ["turn"] * 7 + ["result", "answer", "control", "timer", "late", "odd"]
-        kinds += [LIKELY[phase]] * 12
-        kind = self.draw(st.sampled_from(kinds))
-        first = len(self.talk.log)
+        kind = self.draw(st.sampled_from(self.kinds(phase)))
+        self.first = len(self.talk.log)
         getattr(self, kind)()
-        if len(self.talk.log) > first:
+        if len(self.talk.log) > self.first:
             self.check()
-            event = self.talk.log[first].event
+            event = self.talk.log[self.first].event
             turn = event.turn if isinstance(event, Flooded) else event
             if isinstance(turn, ConversationTurn) and turn.role in ("customer", "unrecognized"):
                 self.check_turn()
+
+    def kinds(self, phase: str) -> list[str]:
+        """What may happen in a phase, the more often the likelier."""
+        kinds = ["turn"] * 7 + ["result", "answer", "control", "timer", "late", "odd"]
+        return kinds + [LIKELY[phase]] * 12
 
     def turn(self) -> None:
         """A turn of any role, new or repeated, plain or addressed to a question."""
@@ -295,6 +327,7 @@ class World:
     def check(self) -> None:
         """Everything that must hold after an input."""
         state = self.talk.conversation
+        self.take_note(state)
         check_rest(state)
         stored = dump(state)
         assert state == load(stored)
@@ -312,6 +345,27 @@ class World:
         self.check_questions(state)
         before = self.before.sequence if self.before is not None else 0
         assert state.sequence >= before
+
+    def take_note(self, state: Conversation) -> None:
+        """Count what is new, by what the state knows, not by its own count."""
+        before, activation = self.before, state.activation
+        known = told(before) if before is not None else frozenset()
+        back = [
+            one
+            for one in (before.outstanding if before is not None else ())
+            if one.kind == "call"
+            and one.action_id not in {of.action_id for of in state.outstanding}
+        ]
+        result = isinstance(self.talk.log[self.first].event, ToolResult)
+        if activation is not None:
+            if self.activation != (activation.turn_id, activation.opened_at_input):
+                self.activation = (activation.turn_id, activation.opened_at_input)
+                self.news, self.asked_at, self.called_at = 0, {}, {}
+            self.news += bool(told(state) - known) + (result and len(back))
+            for one in back:
+                # A result is nothing new to the very call that gave it, unless it is not used.
+                if result and not one.superseded and self.calls[one.action_id] in self.called_at:
+                    self.called_at[self.calls[one.action_id]] = self.news
 
     def check_action(self, action: ActionEvent, state: Conversation) -> None:
         """An action agrees with contract, catalog, rights and budgets."""
@@ -334,6 +388,8 @@ class World:
             if action.refusal is None or action.refusal.rule != "missing_permission":
                 assert 0 <= proposed.confidence <= 1
                 assert proposed.confidence >= catalog.thresholds.of(decision.action)
+                least = catalog.thresholds.near_tie_margin
+                assert proposed.margin is None or proposed.margin >= least
         if action.call is not None:
             self.check_call(action, state)
         if action.question is not None:
@@ -347,6 +403,8 @@ class World:
             self.asked[action.question.question_id] = field
             assert state.activation is not None
             assert state.activation.questions <= agent.max_questions
+            assert self.asked_at.get(field, -1) < self.news
+            self.asked_at[field] = self.news
         if action.refusal is not None:
             assert action.refusal.rule in catalog.rules
         if action.handoff is not None:
@@ -367,9 +425,12 @@ class World:
             assert session is not None
             assert session.subject_id
             assert session.subject_id == payload.subject_id
-        if tool.effect == "write":
-            assert tool.threshold is not None
-            assert proposed.confidence >= tool.threshold
+        assert tool.effect == "read" or tool.threshold is not None
+        assert proposed.confidence >= (tool.threshold or 0.0)
+        made = f"{payload.tool} {json.dumps(json.loads(payload.arguments_json), sort_keys=True)}"
+        assert self.called_at.get(made, -1) < self.news
+        self.called_at[made] = self.news
+        self.calls[action.action_id] = made
         plans = {plan.name: plan for plan in self.rules.plans[payload.tool]}
         for name, source in payload.provenance.items():
             plan = plans[name]
@@ -419,6 +480,43 @@ class World:
             assert 1 == len(actions) + len(outcomes)
 
 
+class Restless(World):
+    """Everything goes well, but the decider asks and calls whatever it can, again and again."""
+
+    def kinds(self, phase: str) -> list[str]:
+        """What is waited for, mostly; sometimes a turn in between."""
+        return [LIKELY[phase]] * 6 + ["turn"]
+
+    def turn(self) -> None:
+        """The customer, with or without something new."""
+        texts = ["A-1", "A-2", "fees", "how long", "3", "no idea", "Where is it?"]
+        self.sent.append(self.talk.turn(self.draw(st.sampled_from(texts))))
+
+    def result(self) -> None:
+        """It was done."""
+        self.talk.result({"status": "shipped", "total": 20.5})
+
+    def decide(self, request: DecisionRequest) -> Proposal | Undecided:
+        """Ask for anything that lacks or may, call anything that can be called."""
+        choices = [ask("order_id", "get_order"), ask("topic", "search_help")]
+        for tool in request.tools:
+            lacking = (*tool.missing, *tool.ambiguous)
+            if not (lacking or tool.blocked):
+                choices += [call(tool.name)] * 3
+            choices += [ask(field, tool.name) for field in lacking]
+        chosen = self.draw(st.sampled_from(choices))
+        return doubted(chosen, *self.draw(DOUBTS)) if self.draw(st.integers(0, 9)) == 0 else chosen
+
+
+def told(state: Conversation) -> frozenset[tuple[Any, ...]]:
+    """What is known of each field from whom, and of which subject."""
+    return frozenset(
+        (field, source, value.candidates, value.epoch, value.confirmed)
+        for field, sources in state.values.items()
+        for source, value in sources.items()
+    )
+
+
 def check_rest(state: Conversation) -> None:
     """A state that may be stored."""
     phase = state.phase
@@ -454,9 +552,9 @@ def check_rest(state: Conversation) -> None:
         assert left == state
 
 
-def play(data: st.DataObject, rules: Ruleset, length: int) -> World:
+def play(data: st.DataObject, rules: Ruleset, length: int, kind: type[World] = World) -> World:
     """Let so many things happen."""
-    world = World(data, rules)
+    world = kind(data, rules)
     for _ in range(length):
         world.happen()
     return world
@@ -484,7 +582,8 @@ def test_any_sequence_of_events(data: st.DataObject) -> None:
 @given(st.data())
 def test_small_limits(data: st.DataObject) -> None:
     """The same holds where everything is remembered for as short as possible."""
-    rules = with_limits(
+    limits = replace(
+        Limits(),
         history_messages=2,
         history_characters=60,
         message_characters=30,
@@ -498,7 +597,7 @@ def test_small_limits(data: st.DataObject) -> None:
         conversation_ttl_ms=60_000,
         question_ttl_ms=60_000,
     )
-    play(data, rules, 20)
+    play(data, ruleset(limits, tools=TOOLS), 20)
 
 
 @settings(max_examples=60)
@@ -507,3 +606,11 @@ def test_small_budgets(data: st.DataObject) -> None:
     """One step and no question are budgets like any other."""
     agents = {"shop": {**DEFINITION["agents"]["shop"], "maxSteps": 1, "maxQuestions": 0}}
     play(data, ruleset(agents=agents), 15)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_a_decider_that_never_stops(data: st.DataObject) -> None:
+    """It gets nothing twice without news, and comes to an end."""
+    agents = {"shop": {**DEFINITION["agents"]["shop"], "maxSteps": 12, "maxQuestions": 6}}
+    play(data, ruleset(agents=agents, tools=TOOLS), 25, Restless)

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
 from turnstream.core.arguments import Filled
+from turnstream.core.bounds import DIAGNOSTICS_CHARACTERS
 from turnstream.core.contract import Decision
 from turnstream.core.conversation import (
     Activation,
@@ -121,7 +122,7 @@ class _Draft:
         self.cause = cause
         self.ruleset = ruleset
         self.proposal = proposal
-        self.id = action_id(cause.conversation_id, cause.source, 0)
+        self.id = action_id(cause.conversation_id, cause.source, cause.given_up)
         self.sequence = following(conversation, cause)
 
     def answer(self, verdict: AnswerWith) -> Enacted:
@@ -416,7 +417,10 @@ def _diagnostics(verdict: Verdict, proposal: Proposal | None) -> str:
             found["margin"] = proposal.margin
         found.update(proposal.diagnostics)
     try:
-        return to_json(found, inf_nan_mode="null").decode()
+        written = to_json(found, inf_nan_mode="null").decode()
     except PydanticSerializationError:
         # A decider's own notes are not worth a decision: keep what is certainly writable.
-        return to_json({"unwritable": sorted(found)}).decode()
+        written = to_json({"unwritable": sorted(found)}).decode()
+    if len(written) > DIAGNOSTICS_CHARACTERS:
+        written = to_json({"omitted_characters": len(written)}).decode()
+    return written

@@ -42,6 +42,13 @@ VALUE_CHARACTERS: Final = 2_000
 CANDIDATES: Final = 8
 """Candidates kept per field. A message that lists more order numbers than this names none."""
 
+ANSWER_CHARACTERS: Final = 16_000
+"""Longest answer of a model's own: no channel shows more, and one without end fits no record."""
+
+DIAGNOSTICS_CHARACTERS: Final = 16_384
+"""Longest diagnostics of a decision as JSON: a decider's notes must not cost the decision itself,
+which more of them would make too large to publish."""
+
 SUGGESTIONS: Final = 100
 """Suggestions offered with a question; no channel shows more, and each is stored."""
 

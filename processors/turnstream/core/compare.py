@@ -1,6 +1,7 @@
 """What a candidate would have done, beside what was done."""
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -48,3 +49,5 @@ def live_side(live: ActionEvent | LiveAction) -> tuple[str, str | None, str | No
             return decision.action, decision.tool, decision.missing_field, arguments
         case LiveAction():
             return live.action, live.tool, live.missing_field, live.arguments_json
+        case _ as unreachable:
+            assert_never(unreachable)

@@ -55,6 +55,7 @@ class FieldDefinition(Definition):
 
     description: str
     type: Literal["string", "integer", "number", "boolean", "choice"] = "string"
+    """What a value is; values travel as text and reach a tool as this type."""
     pattern: str | None = None
     """Regular expression that a whole string must match (ASCII classes, ``\\Z`` at the end)."""
     choices: dict[str, Choice] = {}
@@ -87,6 +88,8 @@ class ArgumentSource(Definition):
     field: str | None = None
     """The catalog field that provides it; the argument's own name by default."""
     provenance: tuple[Provenance, ...] = Field(min_length=1)
+    """`session`: the claims; `record`: the record that the customer had selected; `tool_result`: an
+    earlier result; `message`: the customer's words, asked for where they are absent."""
     from_result: str | None = None
     """``tool.property`` that provides it, for provenance `tool_result`."""
 
@@ -99,6 +102,17 @@ class RetryPolicy(Definition):
     backoff_seconds: float = Field(default=0.2, gt=0)
     """Wait before the second call; doubles each time."""
     max_backoff_seconds: float = Field(default=5.0, gt=0)
+    max_retry_after_seconds: float = Field(default=10.0, ge=0, le=300)
+    """Longest wait that a service may ask for (``Retry-After``); asked for more, the call ends."""
+
+
+class BreakerPolicy(Definition):
+    """When a tool that does not answer is left alone, in each process for itself."""
+
+    failures: int = Field(default=5, ge=1, le=1000)
+    """Calls in a row that could not be made or were not answered; business errors are answers."""
+    cool_down_seconds: float = Field(default=30.0, gt=0, le=3600)
+    """Calls fail at once for so long (``tool_unavailable``), then one is tried."""
 
 
 class ToolErrorRule(Definition):
@@ -109,11 +123,30 @@ class ToolErrorRule(Definition):
     """Approved answer that explains it; without one the conversation is handed off."""
 
 
+class HttpReconcile(Definition):
+    """How a service is asked whether a call with a key has had its effect.
+
+    It must tell the two apart by itself: a 2xx reply that holds the result means that the call was
+    carried out; a 404 reply ``{"error": {"code": ...}}`` with the code below, that it was not and
+    will not be. Anything else, a bare 404 included, leaves it unknown.
+    """
+
+    method: Literal["GET", "POST"] = "GET"
+    """A POST sends ``{"idempotency_key": ...}``."""
+    url: str
+    """As a binding's; ``{idempotency_key}`` may stand where an argument may, for a GET it must."""
+    result_path: str | None = None
+    """Dotted path of the result object inside the reply; the whole reply by default."""
+    not_found_code: str = Field(default="not_found", min_length=1)
+    """The code of the 404 reply that means: not carried out."""
+
+
 class HttpBinding(Definition):
     """A tool that is called over HTTP."""
 
     kind: Literal["http"] = "http"
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    """GET and DELETE send the arguments as the query, the others as a JSON body."""
     url: str
     """Absolute URL, or ``{VARIABLE}`` and a path.
 
@@ -128,6 +161,8 @@ class HttpBinding(Definition):
     """Header that carries the authenticated customer's id."""
     result_path: str | None = None
     """Dotted path of the result object inside the reply; the whole reply by default."""
+    reconcile: HttpReconcile | None = None
+    """Asked, with the same headers, when nobody knows whether a write was carried out."""
 
     @property
     def variable(self) -> str | None:
@@ -136,29 +171,46 @@ class HttpBinding(Definition):
         return found.group(1) if found else None
 
     def with_variables(self, environment: Mapping[str, str]) -> Self:
-        """The same binding with its base URL filled in.
+        """The same binding with its base URLs filled in.
 
         Raises:
-            DefinitionError: the variable is not set, or does not hold an http(s) URL.
+            DefinitionError: a variable is not set, or does not hold an http(s) URL.
         """
-        name = self.variable
-        if name is None:
-            return self
-        base = environment.get(name, "").rstrip("/")
-        if not HTTP_BASE.match(base):
-            raise DefinitionError(
-                f"url {self.url!r}: set the environment variable {name} to the base URL of the "
-                "service, as http://127.0.0.1:8080"
-            )
-        return self.model_copy(update={"url": base + self.url.removeprefix(f"{{{name}}}")})
+        update: dict[str, object] = {"url": _with_variable(self.url, environment)}
+        if self.reconcile is not None:
+            url = _with_variable(self.reconcile.url, environment)
+            update["reconcile"] = self.reconcile.model_copy(update={"url": url})
+        return self.model_copy(update=update)
+
+
+def _with_variable(url: str, environment: Mapping[str, str]) -> str:
+    found = BASE_URL_VARIABLE.match(url)
+    if found is None:
+        return url
+    name = found.group(1)
+    base = environment.get(name, "").rstrip("/")
+    if not HTTP_BASE.match(base):
+        raise DefinitionError(
+            f"url {url!r}: set the environment variable {name} to the base URL of the service, "
+            "as http://127.0.0.1:8080"
+        )
+    return base + url.removeprefix(found.group())
+
+
+_FUNCTION: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 
 class FunctionBinding(Definition):
     """A tool that is a Python function of the deployment."""
 
     kind: Literal["function"] = "function"
-    target: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    target: str = Field(pattern=_FUNCTION)
     """``package.module:callable``; called with arguments, `idempotency_key` and `subject_id`."""
+    reconcile: str | None = Field(default=None, pattern=_FUNCTION)
+    """Another one, called with `idempotency_key` and what else it takes of these, when nobody knows
+    whether a write was carried out. It returns the result of the call with that key, raises
+    ``turnstream.tools.NotExecuted`` when there was none and will be none, anything else when it
+    does not know."""
 
 
 Binding = Annotated[HttpBinding | FunctionBinding, Field(discriminator="kind")]
@@ -177,18 +229,23 @@ class Tool(Definition):
     result_schema: dict[str, JsonValue]
     """JSON Schema 2020-12 of the result; only its properties reach a model."""
     effect: Literal["read", "write"]
+    """`write`: a call changes something, so it is never made twice unless that is safe."""
     idempotent: bool = False
+    """True for a write that may be repeated with the same idempotency key."""
     timeout_seconds: float = Field(default=5.0, gt=0, le=300)
     retry: RetryPolicy = RetryPolicy()
     """Applies to reads and to idempotent writes; any other call is made once."""
+    breaker: BreakerPolicy = BreakerPolicy()
     data_scope: Literal["public", "own"] = "own"
     """`own`: only data of the authenticated customer; needs a subject id in the session."""
     required_permissions: tuple[str, ...] = ()
+    """Permissions of the session's claims, all of them; else rule `missing_permission` refuses."""
     arguments: dict[str, ArgumentSource] = {}
     """Argument name to its sources."""
     threshold: Probability | None = None
     """Least confidence for an automatic call. A write tool without one never runs automatically."""
     errors: dict[str, ToolErrorRule] = {}
+    """Error code to its meaning; any other code is `tool_error` and goes to a person."""
     answer: str | None = None
     """Approved answer that presents the result."""
     returns_passages: str | None = None
@@ -203,6 +260,7 @@ class ApprovedAnswer(Definition):
     examples: tuple[str, ...] = ()
     """Requests that it answers on its own, in any language."""
     subject: str | None = None
+    """What it is about; its tool's subject, or its name, by default."""
     of_tool: str | None = None
     """The tool whose result it presents; such an answer is never chosen without that result."""
     text: Texts
@@ -223,6 +281,7 @@ class Queue(Definition):
 
     description: str
     text: Texts
+    """What the customer reads at the handoff."""
     causes: tuple[HandoffCause, ...] = ()
     """Handoff causes that lead here; every other cause leads to the default queue."""
 
@@ -231,9 +290,13 @@ class Channel(Definition):
     """Where conversations take place, and what is possible there."""
 
     type: Literal["console", "webchat", "api", "other"]
+    """Questions are asked on every type but `other`."""
     publication: bool = True
+    """False where nothing reaches the customer at once; no question is asked there."""
     deferred_output_validation: bool = False
+    """True where somebody reads messages before they go out; no question is asked there."""
     default_locale: str | None = None
+    """Locale of turns that name none."""
 
     @property
     def interactive(self) -> bool:
@@ -255,10 +318,15 @@ class Agent(Definition):
     decider: str = "catalog_rules"
     """Name of the decider in the configuration."""
     max_steps: int = Field(default=8, ge=1, le=100, alias="maxSteps")
+    """Decisions about one customer turn; a person takes over at the bound."""
     max_questions: int = Field(default=2, ge=0, le=20, alias="maxQuestions")
+    """Questions about one request; a person takes over at the bound."""
     free_questions: bool = Field(default=False, alias="freeQuestions")
+    """For deciders of your own; `catalog_rules` asks approved questions only."""
     sub_agents: tuple[str, ...] = ()
+    """For deciders of your own; names of other agents."""
     returns_to: str | None = None
+    """For deciders of your own; the name of another agent."""
 
 
 class Thresholds(Definition):
@@ -281,14 +349,19 @@ class Catalog(Definition):
     """Everything a deployment defines for its conversations."""
 
     default_locale: str = "en"
+    """Every text must have it; shown where no text has the customer's."""
     entry_agent: str
     default_queue: str
+    """The queue of every handoff cause that no other queue names."""
     tools: dict[str, Tool] = {}
+    """Name to tool: a letter, then A-Z a-z 0-9 _ -, 64 characters at most, as all names here."""
     fields: dict[str, FieldDefinition] = {}
+    """Name to item of information; an argument takes the field of its name."""
     answers: dict[str, ApprovedAnswer] = {}
     rules: dict[str, RefusalRule] = {}
     queues: dict[str, Queue]
     channels: dict[str, Channel]
+    """Channel id, as turns carry it, to what is possible there; turns of any other are refused."""
     categories: dict[str, Category] = {}
     agents: dict[str, Agent]
     thresholds: Thresholds = Thresholds()

@@ -74,6 +74,11 @@ class Input:
     """The record's own time, milliseconds UTC."""
     now: int
     """The wall clock, milliseconds UTC."""
+    given_up: int = 0
+    """How often the input was given up before it was replayed: the index of its next action.
+
+    Each time a person was told by an action of the same source.
+    """
 
     def with_event(self, event: Happening) -> "Input":
         """What else has become known by the same record."""
@@ -85,6 +90,7 @@ class Input:
             self.offset,
             self.timestamp,
             self.now,
+            self.given_up,
         )
 
 

@@ -107,9 +107,11 @@ class ConversationTurn(Event):
     """One message of a conversation. Only customer turns trigger a decision."""
 
     turn_id: str = Field(min_length=1)
+    """Unique in its conversation; the same turn again is `duplicate_turn`."""
     conversation_id: str = Field(min_length=1)
     tenant_id: str | None = None
     channel_id: str
+    """One of the catalog's channels."""
     role: Role | Unrecognized
     actor_id: str | None = None
     """Who wrote it, as the platform names them; tells our own bot account from a person."""
@@ -117,13 +119,17 @@ class ConversationTurn(Event):
     content_type: str = "text/plain"
     attachments: tuple[Attachment, ...] = ()
     locale: str | None = None
+    """BCP 47 tag, as fr or fr-CA, of what the customer reads from here on."""
     session_claims: SessionClaims | None = None
+    """Of this very turn: one without claims has no permissions."""
     selected_record: SelectedRecord | None = None
     reply_to_question_id: str | None = None
+    """The question of an outbound message that this turn replies to, where the channel knows."""
     echo_of: str | None = None
     """The message_id of ours that this turn repeats."""
     passages: tuple[Passage, ...] = ()
     occurred_at: Millis
+    """When it was written."""
 
 
 class ConversationControl(Event):
@@ -361,6 +367,7 @@ class OutboundMessage(Event):
     """Something that the customer sees. `message_id` is the action's id."""
 
     message_id: str
+    """A channel sends each once, however often it reads it."""
     conversation_id: str
     tenant_id: str | None = None
     channel_id: str
@@ -371,6 +378,7 @@ class OutboundMessage(Event):
     question_id: str | None = None
     citations: tuple[Citation, ...] = ()
     sequence: int
+    """Increases over what a conversation shows; gaps are no fault."""
     occurred_at: Millis
 
 
@@ -412,11 +420,15 @@ class LiveAction(Event):
     live_action_id: str
     conversation_id: str
     turn_id: str | None = None
+    """The customer turn that it followed."""
     action: Literal["answer", "call_tool", "ask", "refuse", "handoff", "unlabelled"] | Unrecognized
     tool: str | None = None
+    """Of a call; not compared when null."""
     arguments_json: str | None = None
     missing_field: str | None = None
+    """Of a question; not compared when null."""
     actor: str
+    """Who did it."""
     occurred_at: Millis
 
 

@@ -18,7 +18,13 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from turnstream.core.arguments import Filled, fill, find
-from turnstream.core.bounds import CALL_BYTES, QUESTION_BYTES, cleaned, exceeds
+from turnstream.core.bounds import (
+    ANSWER_CHARACTERS,
+    CALL_BYTES,
+    QUESTION_BYTES,
+    cleaned,
+    exceeds,
+)
 from turnstream.core.contract import (
     ACTIONS,
     HANDOFF_CAUSES,
@@ -211,6 +217,11 @@ def _answer(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
         text = cleaned(proposal.text or "")
         if not text.strip():
             return Fault("schema_fail", "an answer needs an approved answer or a text")
+        if len(text) > ANSWER_CHARACTERS:
+            return Fault(
+                "schema_fail",
+                f"the answer has {len(text)} characters; at most {ANSWER_CHARACTERS} are allowed",
+            )
         return _unless_doubtful(proposal, AnswerWith(None, text), ruleset)
     answer_id = proposal.answer_id
     answer = ruleset.catalog.answers.get(answer_id)

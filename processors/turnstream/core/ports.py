@@ -4,7 +4,7 @@ An implementation that needs no I/O returns its result at once; one that does re
 The caller looks at what it got. So an embedded decider costs no task and no turn of the event loop.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Literal, Protocol
 
@@ -119,7 +119,28 @@ class Decider(Protocol):
 
 
 class DeciderUnavailable(Exception):
-    """No proposal could be had: a time-out, a broken connection, a rate limit."""
+    """No proposal could be had: a time-out, a broken connection, a rate limit.
+
+    It is passing: the decider is asked again, within bounds.
+    """
+
+    def __init__(self, message: str = "", *, retry_after_seconds: float | None = None) -> None:
+        """Say what happened.
+
+        Args:
+            message: for people; neither logged nor published.
+            retry_after_seconds: how long the provider wants to be left alone, where it said so
+                (429 with Retry-After). It is kept to, as far as the turn can wait.
+        """
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+ReconcileVerdict = Literal["found", "not_found", "unknown"]
+
+
+def _unwatched() -> None:
+    """Let any call go out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +153,8 @@ class ToolCall:
     """The action_id."""
     subject_id: str | None
     conversation_id: str
+    sending: Callable[[], None] = field(default=_unwatched, compare=False, repr=False)
+    """To be called right before the first byte goes out; what it raises is not to be caught."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +169,20 @@ class ToolReply:
     """True when the call may have had its effect although it failed (a time-out, say)."""
     body_hash: str | None = None
     used_hash: str | None = None
+    retry_after_seconds: float | None = None
+    """How long the other side wants to be left alone before the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What a tool says of the call that was made with a key."""
+
+    verdict: ReconcileVerdict
+    """`found`: it was carried out; `not_found`: it was not, and will not be."""
+    reply: ToolReply | None = None
+    """For `found`: what the call itself would have replied."""
+    retryable: bool = False
+    """For `unknown`: asking again may tell."""
 
 
 class ToolBinding(Protocol):
@@ -153,6 +190,18 @@ class ToolBinding(Protocol):
 
     async def call(self, call: ToolCall) -> ToolReply:
         """Make one call, within the tool's time-out."""
+        ...
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether it can be asked what became of a call."""
+        ...
+
+    async def reconcile(self, call: ToolCall) -> Reconciliation:
+        """Ask what became of the call with that key, within the tool's time-out; changes nothing.
+
+        `unknown` where it cannot be asked.
+        """
         ...
 
     async def close(self) -> None:

@@ -138,7 +138,7 @@ def asked_again(state: Conversation, cause: Input, question: OpenQuestion) -> Pu
     """The same question once more, after a reply that was none."""
     return Publish(
         OutboundMessage(
-            message_id=action_id(cause.conversation_id, cause.source, 0),
+            message_id=action_id(cause.conversation_id, cause.source, cause.given_up),
             conversation_id=cause.conversation_id,
             tenant_id=state.tenant_id,
             channel_id=state.channel_id,

@@ -29,6 +29,14 @@ def test_patterns_in_messages(text: str, found: tuple[str, ...]) -> None:
     assert found == EXTRACTOR.candidates(text).get("order_id", ())
 
 
+def test_a_form_that_no_case_makes_right_is_no_value() -> None:
+    """A field whose values mix cases is found as written only."""
+    field = FieldDefinition.model_validate({"description": "", "pattern": "Ab-[0-9]+"})
+    extractor = Extractor({"lot": field})
+
+    assert ("Ab-2",) == extractor.candidates("aB-1, AB-1 or Ab-2")["lot"]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

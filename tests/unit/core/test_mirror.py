@@ -39,3 +39,24 @@ def test_questions_and_calls_are_counted() -> None:
     assert mirror is not None
     assert budgets(live.conversation.activation) == budgets(mirror.activation)
     assert live.phase == mirror.phase
+
+
+def test_arguments_that_cannot_be_read_are_followed_without_them() -> None:
+    """A call of a version that wrote them otherwise: it is waited for, and may be made again."""
+    live = Driver()
+    live.turn("Where is A-1?", call())
+    outcome = step(None, live.log[-2], RULES)
+    payload = live.action.call
+    assert payload is not None
+    odd = payload.model_copy(update={"arguments_json": "[broken"})
+
+    mirror = follow(
+        rested(outcome.state, outcome.state),
+        live.action.model_copy(update={"call": odd}),
+        RULES,
+    )
+
+    assert mirror.activation is not None
+    assert {} == mirror.activation.called
+    assert [("get_order", {})] == [(one.name, one.fields) for one in mirror.outstanding]
+    assert "waiting_calls" == mirror.phase

@@ -209,6 +209,16 @@ def test_diagnostics_are_beside_the_contract() -> None:
     )
 
 
+def test_diagnostics_without_end_are_omitted() -> None:
+    """A decider's notes never make a decision too large to publish."""
+    talk = Driver()
+    talk.turn("hello", answer(diagnostics={"why": "x" * 16_000}))
+    assert "why" in talk.action.diagnostics_json
+    talk.answered()
+    talk.turn("hello", answer(diagnostics={"why": "x" * 1_100_000}))
+    assert '{"omitted_characters":1100074}' == talk.action.diagnostics_json
+
+
 def test_how_long_a_call_may_take() -> None:
     """All attempts and the waits between them; a write that cannot be repeated has one."""
     given = {

@@ -51,6 +51,7 @@ def test_a_broken_proposal_gets_one_more_try() -> None:
         (answer("no_such_answer"), "schema_fail"),
         (answer(None), "schema_fail"),
         (answer(None, text="  "), "schema_fail"),
+        (answer(None, text="é" * 16_001), "schema_fail"),
         (answer("order_status"), "contradiction"),
         (ask("no_such_field"), "schema_fail"),
         (ask("free_text"), "schema_fail"),
@@ -347,3 +348,12 @@ def test_an_answer_without_a_subject_changes_none() -> None:
     talk.turn("hi", answer(None, text="Hi."))
 
     assert "order" == talk.conversation.subject
+
+
+def test_fingerprints_are_of_what_arguments_mean() -> None:
+    """The order of names does not matter, at any depth; the order of a list does."""
+    one = call_fingerprint("t", {"a": [{"x": 1, "y": 2}, 3], "b": None})
+
+    assert one == call_fingerprint("t", {"b": None, "a": [{"y": 2, "x": 1}, 3]})
+    assert one != call_fingerprint("t", {"b": None, "a": [3, {"y": 2, "x": 1}]})
+    assert one != call_fingerprint("u", {"a": [{"x": 1, "y": 2}, 3], "b": None})

@@ -1,0 +1,43 @@
+"""Tests of turnstream.core.definitions."""
+
+import pytest
+
+from turnstream.core.definitions import HttpBinding, HttpReconcile
+from turnstream.core.errors import DefinitionError
+
+
+def test_a_leading_name_in_capitals_is_the_base_url() -> None:
+    """The base URL comes from the environment; the arguments stay to be filled in."""
+    binding = HttpBinding(url="{SHOP_URL}/orders/{order_id}")
+
+    assert "SHOP_URL" == binding.variable
+
+    filled = binding.with_variables({"SHOP_URL": "http://127.0.0.1:8080/"})
+
+    assert "http://127.0.0.1:8080/orders/{order_id}" == filled.url
+    assert filled.variable is None
+    assert filled == filled.with_variables({})
+
+
+def test_the_question_about_a_write_has_a_base_url_too() -> None:
+    """It may be another service."""
+    binding = HttpBinding(
+        url="http://127.0.0.1:1/refunds",
+        reconcile=HttpReconcile(url="{LEDGER_URL}/by-key/{idempotency_key}"),
+    )
+
+    filled = binding.with_variables({"LEDGER_URL": "http://127.0.0.1:2"}).reconcile
+
+    assert filled is not None
+    assert "http://127.0.0.1:2/by-key/{idempotency_key}" == filled.url
+
+
+@pytest.mark.parametrize(
+    "base", [None, "", "127.0.0.1:8080", "ftp://x", "https://u:p@x", "http://"]
+)
+def test_a_wrong_base_url_names_its_variable(base: str | None) -> None:
+    """An absent variable, or one that holds no plain base URL, stops the start."""
+    binding = HttpBinding(url="{SHOP_URL}/orders")
+
+    with pytest.raises(DefinitionError, match="set the environment variable SHOP_URL"):
+        binding.with_variables({} if base is None else {"SHOP_URL": base})
