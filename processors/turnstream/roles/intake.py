@@ -12,14 +12,8 @@ from turnstream.core.events import Event, Source
 from turnstream.stream import Record, Rejected
 from turnstream.stream.codec import Codec, MalformedValue
 from turnstream.stream.contracts import EVENTS
+from turnstream.stream.deadletter import origin_of
 from turnstream.stream.partitioner import Partitioner
-
-ORIGIN: Final = "turnstream.origin."
-"""Prefix of the headers by which a replayed dead letter names the record that it was."""
-
-_LARGEST_PARTITION: Final = 2**31 - 1
-_LARGEST_OFFSET: Final = 2**63 - 1
-"""What Kafka has room for; an event with a higher number could not be written."""
 
 _LONGEST_KEY: Final = 512
 """Longest conversation id in bytes of UTF-8: it is the key of every record and in every event."""
@@ -113,21 +107,8 @@ class Intake:
 
 def source_of(record: Record) -> Source:
     """The record that ids are made of: its own coordinates, or its origin if it was replayed."""
-    if record.headers:
-        origin = {
-            name.removeprefix(ORIGIN): value
-            for name, value in record.headers
-            if name.startswith(ORIGIN) and value is not None
-        }
-        if origin.keys() >= {"topic", "partition", "offset"}:
-            try:
-                topic = origin["topic"].decode()
-                partition, offset = int(origin["partition"]), int(origin["offset"])
-            except ValueError:
-                pass  # headers that only look like ours: the record stands for itself
-            else:
-                if 0 <= partition <= _LARGEST_PARTITION and 0 <= offset <= _LARGEST_OFFSET:
-                    return Source(topic=topic, partition=partition, offset=offset)
+    if record.headers and (origin := origin_of(record.headers)) is not None:
+        return Source(topic=origin.topic, partition=origin.partition, offset=origin.offset)
     coordinates = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
     source: Source = _source(coordinates)
     return source

@@ -1,0 +1,281 @@
+"""Dead letters are replayed once, with the ids of the record that they were, or discarded.
+
+Real processes and commands on a real broker.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka.structs import ConsumerRecord
+
+from tests import small_shop
+from tests.integration.deployed import Deployed, command, deployed, now_ms, turn, until
+from turnstream.core.events import ActionEvent, ConversationControl, Outcome, Source
+from turnstream.core.identity import action_id
+from turnstream.stream.deadletter import DeadLetterTopic, dead_record, given_up_before
+from turnstream.stream.letter_box import LetterBox
+from turnstream.stream.letter_desk import LetterDesk, LetterRefused
+from turnstream.stream.letters import Letter
+
+TURNS = "conversation.turns"
+SECRET = "my card is SENTINEL-4929"
+
+
+async def dlq(on: Deployed, *arguments: str, status: int = 0) -> str:
+    """Run a command that has to end with a status; its standard output."""
+    code, output, errors = await command("dlq", *arguments, "-c", str(on.config))
+
+    assert status == code, (output, errors)
+    assert "Traceback" not in errors
+    return output
+
+
+async def listed(on: Deployed, *arguments: str) -> list[dict[str, Any]]:
+    """The letters that the list names."""
+    letters: list[dict[str, Any]] = json.loads(await dlq(on, "list", "--json", *arguments))
+    return letters
+
+
+async def audit(on: Deployed) -> list[dict[str, Any]]:
+    """What the audit topic holds."""
+    records = await on.read("turnstream.audit", partitions=1)
+    return [json.loads(record.value or b"") for record in records]
+
+
+async def actions_of(on: Deployed, key: str) -> list[ActionEvent]:
+    """The actions of a conversation, in order."""
+    found = [one for one in await on.events(ActionEvent) if one.conversation_id == key]
+    return sorted(found, key=lambda one: one.sequence)
+
+
+async def letters_are_there(on: Deployed, count: int, explain: Any) -> None:
+    """Wait for dead letters."""
+
+    async def there() -> bool:
+        return len(await on.letters()) == count
+
+    await until(there, explain)
+
+
+def with_channel(name: str) -> str:
+    """The catalog, with one channel more."""
+    channels = small_shop.CATALOG["channels"] | {name: {"type": "webchat"}}
+    return yaml.safe_dump(small_shop.CATALOG | {"channels": channels}, sort_keys=False)
+
+
+def named(letters: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of letters."""
+    return [one["letter"] for one in letters]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_a_letter_is_replayed_once_after_the_fault_is_mended(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """A channel is added to the catalog; then the turns are decided, in order and under their ids.
+
+    What nobody can mend fails once more and still names the first record. A second replay does
+    nothing. Every action is in the audit, and no customer's word is.
+    """
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        decide = await on.start("decide")
+        key, bad = on.key_on(0, "pigeon"), on.key_on(1, "bad")
+        first = await on.send(turn(key, SECRET, turn_id="p-1", channel_id="pigeon"))
+        second = await on.send(turn(key, "Hello again", turn_id="p-2", channel_id="pigeon"))
+        broken = await on.raw(b"not an event, " + SECRET.encode(), key=bad.encode(), partition=1)
+        await letters_are_there(on, 3, decide.text)
+        (handoff,) = await actions_of(on, key)
+
+        letters = await listed(on)
+        assert {first, second, broken} == {(one["partition"], one["offset"]) for one in letters}
+        assert {on.topic(TURNS)} == {one["topic"] for one in letters}
+        assert ["malformed", "unsupported", "unsupported"] == sorted(
+            one["reason"] for one in letters
+        )
+        filters = ("--reason", "malformed", "--topic", TURNS, "--since", "1h")
+        assert [bad] == [one["key"] for one in await listed(on, *filters)]
+
+        name = next(one["letter"] for one in letters if (one["partition"], one["offset"]) == first)
+        garbage = next(one["letter"] for one in letters if one["reason"] == "malformed")
+        assert "SENTINEL" not in await dlq(on, "show", garbage)
+        sheet = json.loads(shown := await dlq(on, "show", name, "--json"))
+        assert "SENTINEL" not in shown
+        assert ("p-1", "pigeon", key) == (
+            sheet["event"]["turn_id"],
+            sheet["event"]["channel_id"],
+            sheet["event"]["conversation_id"],
+        )
+        revealed = json.loads(
+            await dlq(on, "show", name, "--json", "--reveal", "--actor", "ann", "--because", "7")
+        )
+        assert SECRET == revealed["event"]["text"]
+
+        # Nothing happens without a filter, a confirmation, or with a dry run.
+        await dlq(on, "replay", "--all", status=2)
+        await dlq(on, "replay", "--all", "--dry-run")
+
+        # The person who was told gives the conversation back, and the catalog gets its channel.
+        assert {"decide": 0} == await on.stop_all()
+        await on.send(
+            ConversationControl(
+                control_id="c-1",
+                conversation_id=key,
+                kind="hand_back",
+                actor="ann",
+                occurred_at=now_ms(),
+            )
+        )
+        (tmp_path / "catalog.yaml").write_text(with_channel("pigeon"))
+        again = await on.start("decide")
+        told = await dlq(on, "replay", "--all", "--yes", "--actor", "ann", "--because", "mended")
+        assert "3 replayed\n" == told
+
+        async def decided() -> bool:
+            actions = await actions_of(on, key)
+            outcomes = [one for one in await on.events(Outcome) if one.conversation_id == key]
+            return len(actions) + len(outcomes) == 3
+
+        await until(decided, again.text)
+        await letters_are_there(on, 4, again.text)
+        actions = await actions_of(on, key)
+        outcomes = [one for one in await on.events(Outcome) if one.conversation_id == key]
+        origin = Source(topic=on.topic(TURNS), partition=first[0], offset=first[1])
+
+        assert ("dead_letter", origin) == (
+            handoff.handoff and handoff.handoff.cause,
+            handoff.source,
+        )
+        assert [handoff.action_id, action_id(key, origin, 1)] == [one.action_id for one in actions]
+        assert ("answer", origin) == (actions[1].decision.action, actions[1].source)
+        # The second came while the answer to the first was on its way.
+        assert [("buffered", second)] == [
+            (one.outcome, (one.source.partition, one.source.offset)) for one in outcomes
+        ]
+
+        (left,) = await listed(on)
+        assert (bad, "malformed", 1) == (left["key"], left["reason"], left["replays"])
+        assert f"{on.topic(TURNS)}/{broken[0]}/{broken[1]}" == left["origin"]
+        replayed = next(
+            one
+            for one in await on.read(TURNS)
+            if (one.partition, one.offset) == (left["partition"], left["offset"])
+        )
+        assert b"not an event, " + SECRET.encode() == replayed.value
+        assert 0 == given_up_before(replayed.headers)
+
+        assert "" == await dlq(on, "replay", *named(letters), "--yes")
+        assert 6 == len(await on.read(TURNS))
+        assert "1 discarded\n" == await dlq(
+            on, "discard", "--all", "--yes", "--actor", "ben", "--because", "noise"
+        )
+        assert "" == await dlq(on, "replay", "--all", "--yes")
+        states = [one["state"] for one in await listed(on, "--handled")]
+        assert ["discarded", "replayed", "replayed", "replayed"] == sorted(states)
+
+        noted = await audit(on)
+        assert [
+            ("revealed", "ann", "7"),
+            *[("replayed", "ann", "mended")] * 3,
+            ("discarded", "ben", "noise"),
+        ] == [(one["action"], one["actor"], one["because"]) for one in noted]
+        assert sorted(named(letters)) == sorted(
+            one["letter"] for one in noted if one["action"] == "replayed"
+        )
+        assert "SENTINEL" not in json.dumps(noted)
+        assert key not in json.dumps(noted)
+
+
+@asynccontextmanager
+async def desk(on: Deployed, actor: str) -> AsyncIterator[tuple[LetterDesk, list[Letter]]]:
+    """A person at work, and the letters that there are."""
+    async with LetterBox(on.settings) as box:
+        letters = await box.letters(keep=lambda _: True)
+        work = LetterDesk(on.settings, box, actor=actor, because=None, now_ms=now_ms, max_replays=2)
+        async with work:
+            yield work, letters
+
+
+async def put_aside(on: Deployed, key: str, offset: int, **changes: Any) -> None:
+    """Write the letter of a record that was on another partition than its key belongs to."""
+    record = ConsumerRecord(
+        topic=on.topic(TURNS),
+        partition=3 - on.partition(key),
+        offset=offset,
+        timestamp=now_ms(),
+        timestamp_type=0,
+        key=key.encode(),
+        value=f"turn {offset}".encode(),
+        checksum=None,
+        serialized_key_size=0,
+        serialized_value_size=0,
+        headers=(("trace", None), ("tenant", b"a")),
+    )
+    topic = DeadLetterTopic(on.topic(f"{TURNS}.dlq"), partitions=1, max_bytes=1_000_000)
+    letter = dead_record(
+        replace(record, **changes), topic=topic, reason="wrong_partition", detail="", attempts=1
+    )
+    await on.raw(
+        letter.value, key=letter.key, partition=0, topic=f"{TURNS}.dlq", headers=letter.headers
+    )
+
+
+async def test_two_people_replay_at_the_same_time(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """The one who began last acts; every record is there once, in its order, where it belongs."""
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        key = on.key_on(1)
+        for offset in (12, 10, 14, 11, 13):
+            await put_aside(on, key, offset)
+        await put_aside(on, key, 9, topic="turnstream.audit")
+        async with desk(on, "ann") as (ann, hers), desk(on, "ben") as (ben, his):
+            with pytest.raises(LetterRefused, match="another"):
+                await ann.replay(hers)
+            result = await ben.replay(his)
+            once_more = await ben.replay(his)
+        records = await on.read(TURNS)
+
+        assert (5, 1) == (len(result.done), len(result.left))
+        assert "no topic of this deployment's events" in result.left[0][1]
+        assert (0, 5) == (len(once_more.done), len(once_more.already))
+        assert [f"turn {n}".encode() for n in range(10, 15)] == [one.value for one in records]
+        assert {(key.encode(), 1)} == {(one.key, one.partition) for one in records}
+        assert [
+            ("trace", None),
+            ("tenant", b"a"),
+            ("turnstream.origin.topic", on.topic(TURNS).encode()),
+            ("turnstream.origin.partition", b"2"),
+            ("turnstream.origin.offset", b"10"),
+            ("turnstream.origin.replays", b"1"),
+            ("turnstream.origin.given_up", b"0"),
+        ] == list(records[0].headers)
+        assert ["ben"] * 5 == [one["actor"] for one in await audit(on)]
+
+
+async def test_a_record_that_was_too_large_to_keep_is_read_where_it_is(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Its letter is a pointer: as long as the record is in its topic, it can be replayed."""
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        key = on.key_on(1)
+        large = b"x" * 700_000
+        partition, offset = await on.raw(large, key=key.encode(), partition=1)
+        wide = ((f"h-{n}", b"y" * 200_000) for n in range(2))
+        there = {"partition": partition, "value": large, "headers": tuple(wide)}
+        await put_aside(on, key, offset, **there)
+        await put_aside(on, key, offset + 1, **there)
+        async with desk(on, "ann") as (ann, letters):
+            result = await ann.replay(letters)
+        records = await on.read(TURNS)
+
+        assert [True, True] == [one.pointer for one in letters]
+        assert [offset] == [one.source.offset for one in result.done if one.source is not None]
+        assert ["not there"] == [why[14:23] for _, why in result.left]
+        assert [large, large] == [one.value for one in records]
