@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import latency, profile_turn, slow_model, throughput
+from benchmarks import latency, profile_turn, recovery, slow_model, throughput
 from benchmarks.broker import kafka
 from benchmarks.report import Table, console, finish
 
@@ -34,6 +34,7 @@ def main() -> None:
                 sequential=40 if quick else 100,
             ),
             "latency": lambda: _of(latency, bootstrap, rates=[500], seconds=5 if quick else 20),
+            "recovery": lambda: _of(recovery, bootstrap, count=10_000 if quick else 100_000),
         }
         found: dict[str, Any] = {"quick": quick}
         tables: list[Table] = []
@@ -63,6 +64,8 @@ def summary(found: dict[str, Any]) -> Table:
     ratio = ours["turns_per_second"] / stock["turns_per_second"]
     slow = found["a slow model"]["peers"][0]
     steady = found["latency"]["rates"][0]
+    disk = [one for one in found["recovery"]["starts"] if one["disk_mb"]]
+    longest, most = (max(one[what] for one in disk) for what in ("seconds", "peak_mb"))
     exact = not any(run["faults"] for run in (*peers.values(), *found["a slow model"]["peers"]))
     rows = [
         ("throughput of decide", f"{ours['turns_per_second']:,} turns/s", ""),
@@ -72,6 +75,11 @@ def summary(found: dict[str, Any]) -> Table:
             "latency at 500 turns/s",
             f"p50 {steady['p50_ms']:.0f} ms, p99 {steady['p99_ms']:.0f} ms",
             "",
+        ),
+        (
+            f"restart with {found['recovery']['conversations']:,} conversations on disk",
+            f"{longest:.0f} s, {most:,} MB",
+            "under 30 s and 600 MB",
         ),
         ("order and state of every run", "exact" if exact else "FAULTS, see above", "exact"),
     ]

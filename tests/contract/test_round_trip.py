@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.contract.strategies import events
 from turnstream.core.events import Event
+from turnstream.stream.avro import Undecodable, compile_decoder
 from turnstream.stream.codec import Codec
 from turnstream.stream.contracts import EVENTS, newest, without_logical_types
 
@@ -50,6 +51,32 @@ def test_bytes_equal_those_of_an_independent_writer(topic: str, data: st.DataObj
     assert body.getvalue() == value[10:]
     read: Any = fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED[topic], None)
     assert event.model_dump(mode="json") == read
+
+
+NUMBER: dict[str, Any] = {
+    "type": "record",
+    "name": "Number",
+    "namespace": "turnstream",
+    "fields": [{"name": "number", "type": "long"}],
+}
+DECODE_NUMBER = compile_decoder(NUMBER)
+
+
+@settings(max_examples=300)
+@given(low=st.integers(0, 9), last=st.integers(0, 0x7F), data=st.data())
+def test_an_integer_never_has_more_than_64_bits(low: int, last: int, data: st.DataObject) -> None:
+    """What can be read is what fastavro reads; what it would cut off is refused."""
+    groups = data.draw(st.binary(min_size=low, max_size=low))
+    value = bytes([*(group | 0x80 for group in groups), last])
+    if low == 9 and last > 1:
+        with pytest.raises(Undecodable, match="64 bits"):
+            DECODE_NUMBER(value, 0)
+        return
+
+    read: Any = fastavro.schemaless_reader(io.BytesIO(value), NUMBER, None)
+
+    assert (read, len(value)) == DECODE_NUMBER(value, 0)
+    assert -(2**63) <= read["number"] < 2**63
 
 
 @pytest.mark.parametrize("topic", EVENTS)

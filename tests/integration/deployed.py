@@ -182,7 +182,7 @@ class Deployed:
         }
         return await self.raw(self.codec.encode(event), **given)
 
-    async def read(self, logical: str) -> list[Record]:
+    async def read(self, logical: str, *, partitions: int = PARTITIONS) -> list[Record]:
         """All committed records of a topic."""
         topic = self.topic(logical)
         consumer = AIOKafkaConsumer(
@@ -193,7 +193,7 @@ class Deployed:
         )
         await consumer.start()
         try:
-            count = 1 if topic.endswith(".dlq") else PARTITIONS
+            count = 1 if topic.endswith(".dlq") else partitions
             tps = [TopicPartition(topic, partition) for partition in range(count)]
             consumer.assign(tps)
             ends = await consumer.end_offsets(tps)

@@ -1,6 +1,7 @@
 """The demo runs as a program from start to end, on both brokers, and leaves nothing behind."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -173,6 +174,33 @@ def test_interrupt_stops_everything(tmp_path: Path, number: signal.Signals) -> N
         assert 130 == process.wait(PLAY_SECONDS)
     assert {} == processes_of(folder)
     assert not Path(folder).exists()
+
+
+@pytest.mark.embedded
+def test_what_stays_up_can_be_examined_and_ends_well(tmp_path: Path) -> None:
+    """The printed commands work as they are, and the Ctrl-C that is meant is no failure."""
+    with running_demo(tmp_path, "--keep") as (process, output):
+        wait_until(lambda: "shadow: http" in output.read_text(), what="the end of a play")
+        said = output.read_text()
+        examine = re.search(r"^  (SHOP_URL=.* doctor .*)$", said, re.MULTILINE)
+        assert examine is not None
+        examined = subprocess.run(
+            ["sh", "-c", f"{examine[1]} -o json"],
+            capture_output=True,
+            text=True,
+            timeout=PLAY_SECONDS,
+            env=environment(),
+            check=False,
+        )
+        assert "chat --config" in said
+        assert "--locale en" in said
+        assert 5 == len(re.findall(r"^  \w+: http://127.0.0.1:\d+/metrics$", said, re.MULTILINE))
+        assert (0, "") == (examined.returncode, examined.stderr)
+        assert {"ok"} == {one["status"] for one in json.loads(examined.stdout)}
+        process.send_signal(signal.SIGINT)
+
+        assert 0 == process.wait(PLAY_SECONDS)
+    assert {} == processes_of(folder_of(said))
 
 
 @pytest.mark.embedded

@@ -58,9 +58,28 @@ async def test_groups_are_seen_from_outside(settings: Settings) -> None:
     known, unknown = await groups_of(settings, asked)
 
     assert [(), ()] == [one.positions for one in before]
-    assert (Position(turns, 0, 1, 0, 3), Position(turns, 1, None, 0, 0)) == known.positions
+    assert (Position(turns, 0, 1, 0, 3, 2), Position(turns, 1, None, 0, 0)) == known.positions
     assert (True, 2, 0) == (known.known, known.lag, known.members)
     assert (False, 0) == (unknown.known, unknown.members)
+
+
+async def test_markers_of_transactions_are_no_lag(settings: Settings) -> None:
+    """A group that has handled all is at the end, although a marker follows its last record."""
+    await apply(settings)
+    turns, group = settings.topics.name("conversation.turns"), settings.group("decide")
+    async with AIOKafkaProducer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=group
+    ) as producer:
+        for partition in (0, 1):
+            async with producer.transaction():
+                await producer.send_and_wait(turns, b"x", partition=partition)
+    tps = {TopicPartition(turns, 0): 1, TopicPartition(turns, 1): 0}
+    await commit(settings, group, tps)
+
+    (view,) = await groups_of(settings, {group: [turns]})
+
+    assert (Position(turns, 0, 1, 0, 2, 0), Position(turns, 1, 0, 0, 2, 1)) == view.positions
+    assert (1, True) == (view.lag, view.counted)
 
 
 async def test_a_member_is_counted(settings: Settings) -> None:

@@ -56,7 +56,7 @@ async def test_counts_offsets_and_written_topics_are_checked(
 
         assert 0 == status
         assert "fail" not in {one[0] for one in found.values()}
-        assert ("ok", "all 27 as they should be") == found["topics"][:2]
+        assert ("ok", "all 28 as they should be") == found["topics"][:2]
 
         six = written(tmp_path, kafka_bootstrap, topic_prefix, name="six.yaml", partitions=6)
         placeless = written(
@@ -71,7 +71,7 @@ async def test_counts_offsets_and_written_topics_are_checked(
         assert REFUSED == status, errors
         assert "`partitions` is 6 in the configuration" in errors
         assert f"{topic_prefix}conversation.actions has 4" in errors
-        assert "turnstream topics" in errors
+        assert "set `partitions` to what the topics have" in errors
         assert REFUSED == lost, why
         assert "set start_from to `latest`, `earliest` or a time" in why
         assert (1, "fail") == (sick, found["topics"][0])

@@ -195,6 +195,11 @@ def test_the_commands(kafka_bootstrap: str, topic_prefix: str, tmp_path: Path) -
 
     status, output = run("plan", "--partitions", "3")
     assert (1, True) == (status, "never changed" in output)
+    turns = f"{topic_prefix}conversation.turns"
+    lines = [line for line in output.splitlines() if line.startswith(f"{turns}: ")]
+    assert [
+        f"{turns}: partitions: has 2, wanted 3; never changed: keys would move (apply leaves it)"
+    ] == lines
 
 
 def test_a_command_without_a_cluster(tmp_path: Path) -> None:

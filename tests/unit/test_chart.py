@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, cast
@@ -215,6 +217,69 @@ def test_shadow_gets_no_shared_secrets() -> None:
         f"(concat $top.Values.shared.{key} $role.{key}) }}}}"
         for name, key in (("env", "env"), ("envFrom", "envFrom"), ("files", "secretFiles"))
     ] == shared
+
+
+def test_state_on_disk_has_a_volume_where_it_is_kept() -> None:
+    """Choosing the store is enough: its directory is set, mounted, and has a volume or a claim."""
+    values = tree("values.yaml")
+    text = (CHART / "templates/statefulset.yaml").read_text(encoding="utf-8")
+
+    assert is_valid(config__stream__store="rocksdict")
+    assert not is_valid(storage__size="a lot")
+    assert "memory" == at(values, "config", "stream", "store")
+    assert "/var/lib/turnstream" == at(values, "config", "stream", "data_dir")
+    assert "{name: state, mountPath: {{ $top.Values.config.stream.data_dir | quote }}}" in text
+    for choice in (
+        "and $disk $top.Values.storage.persistent",
+        "and $disk (not $top.Values.storage",
+    ):
+        assert f"if {choice}" in text
+
+
+def test_a_candidate_that_no_pod_would_have_is_refused() -> None:
+    """Shadow could not start; the README's command gives what its deployment names."""
+    text = (CHART / "templates/configmap.yaml").read_text(encoding="utf-8")
+    readme = (CHART / "README.md").read_text(encoding="utf-8")
+    command, deployment = re.findall(r"```(?:sh|yaml)\n(.*?)```", readme, re.DOTALL)[:2]
+    candidate = at(yaml.safe_load(deployment), "config", "shadow", "catalog")
+
+    assert 'fail "config.shadow.catalog is set: set catalog.candidate too' in text
+    assert 'ne $candidate "candidate.yaml"' in text
+    assert "  candidate.yaml: |" in text
+    assert "candidate.yaml" == candidate
+    assert "--set-file catalog.candidate=candidate.yaml" in command
+    assert "--set-file catalog.text=catalog.yaml" in command
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="needs the helm command")
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ([], "set catalog.candidate too"),
+        (["config.shadow.catalog=new.yaml"], "config.shadow.catalog is new.yaml"),
+        (["catalog.candidate=x"], ""),
+        (["catalog.existingConfigMap=mine"], ""),
+        (["roles.shadow.enabled=false"], ""),
+        (["config.shadow.catalog=/etc/mine/new.yaml"], ""),
+        (["config.shadow.catalog=catalog.yaml"], ""),
+    ],
+    ids=str,
+)
+def test_helm_refuses_a_candidate_that_no_pod_would_have(options: list[str], refused: str) -> None:
+    """A name that the ConfigMap has is needed where shadow runs on it."""
+    given = [
+        "catalog.text=x",
+        "config.kafka.bootstrap_servers=k:9092",
+        "config.shadow.catalog=candidate.yaml",
+        "roles.shadow.enabled=true",
+        *options,
+    ]
+    values = [part for one in given for part in ("--set", one)]
+    command = ["helm", "template", "s", str(CHART), "--kube-version", "1.29.0", *values]
+
+    rendered = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (bool(refused), True) == (rendered.returncode != 0, refused in rendered.stderr)
 
 
 def test_a_pod_may_end_in_peace() -> None:

@@ -14,6 +14,7 @@ from turnstream.config import (
     SecretRef,
     SecretUnavailable,
     load_settings,
+    near_variables,
 )
 
 Write = Callable[[str], Path]
@@ -59,6 +60,13 @@ def test_defaults_need_no_file() -> None:
     assert settings.metrics.port is None
     assert list(settings.deciders) == ["catalog_rules"]
     assert list(settings.classifiers) == ["embedded"]
+
+
+def test_defaults_of_decide_are_the_documented_ones() -> None:
+    """Turns are decided for 15 minutes, conversations kept for seven days."""
+    decide = load_settings(None).decide
+
+    assert (900, 7 * 24 * 3600) == (decide.max_turn_age_seconds, decide.conversation_ttl_seconds)
 
 
 def test_an_empty_file_and_empty_sections_mean_defaults(write: Write) -> None:
@@ -179,6 +187,25 @@ def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[1][1:] == ("kafka.check_crc", "unknown key; did you mean 'check_crcs'?")
 
 
+def test_variables_that_look_misspelt_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a key or a section's key, not those of platforms and other programs."""
+    for name, value in {
+        "TURNSTREAM_PARTITION": "12",
+        "TURNSTREAM_KAFKA_BOOTSTRAP_SERVERS": "k:9092",
+        "TURNSTREAM_METRICS_PORT": "tcp://10.0.0.1:9464",
+        "TURNSTREAM_METRICS_SERVICE_HOST": "10.0.0.1",
+        "TURNSTREAM_HOME": "/srv",
+        "TURNSTREAM_PARTITIONS": "4",
+        "TURNSTREAM_STREAM__SLOTS": "5",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    assert [
+        ("TURNSTREAM_KAFKA_BOOTSTRAP_SERVERS", "TURNSTREAM_KAFKA__BOOTSTRAP_SERVERS"),
+        ("TURNSTREAM_PARTITION", "TURNSTREAM_PARTITIONS"),
+    ] == near_variables()
+
+
 def test_a_list_in_the_environment_must_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be parsed in a variable is reported by its name."""
     monkeypatch.setenv("TURNSTREAM_DECIDERS", "{broken")
@@ -296,6 +323,7 @@ def test_logical_and_physical_names_map_both_ways() -> None:
         ("kafka: {ssl_certfile: a}", "ssl_certfile and ssl_keyfile are given together"),
         ("execute: {egress_allow: ['http://x']}", "expected host, host:port or *.domain"),
         ("registry: {url: registry}", "should match pattern"),
+        ("stream: {store: rocksdict}", "store: rocksdict needs data_dir"),
         ("stream: {session_timeout_seconds: 301}", "less than or equal to 300, got 301"),
         ("stream: {max_record_bytes: 32767}", "greater than or equal to 32768, got 32767"),
         ("stream: {max_record_bytes: 1032193}", "less than or equal to 1032192, got 1032193"),

@@ -1,21 +1,16 @@
 """How well the catalog's own decider understands customers who do not write like its examples."""
 
-import difflib
-import re
 from collections import Counter
 from functools import cache
 
 from pydantic import JsonValue
 
 from tests.cases.playing import WRITER, Player, cases, compared, seen, shop
+from tests.copies import near_copies
 from turnstream.core.contract import ACTIONS
-from turnstream.core.extraction import folded
 
 LEAST_ACCURACY = 0.80
 """Share of messages whose action must be the expected one."""
-
-NEAR_COPY = 0.80
-"""Similarity from which a message would be a copy of an example, and prove nothing."""
 
 MESSAGES = cases("paraphrases.yaml")
 
@@ -87,22 +82,8 @@ def test_expected_names_are_in_the_catalog() -> None:
 
 
 def test_messages_are_no_copies_of_examples() -> None:
-    """No message is an example sentence of the catalog, or one with a few letters changed."""
-    catalog = shop()[0].catalog
-    examples = [
-        _words(example)
-        for one in (catalog.tools, catalog.answers, catalog.rules, catalog.categories)
-        for definition in one.values()
-        for example in definition.examples
-    ]
-    copies = [
-        (case["id"], example)
-        for case in MESSAGES
-        for example in examples
-        if difflib.SequenceMatcher(None, _words(str(case["text"])), example).ratio() >= NEAR_COPY
-    ]
-
-    assert [] == copies
+    """No message is an example of the catalog or of the decider, or nearly one."""
+    assert [] == near_copies([str(case["text"]) for case in MESSAGES], shop()[0].catalog)
 
 
 def test_every_action_occurs() -> None:
@@ -116,7 +97,3 @@ def test_actions_are_the_expected_ones() -> None:
     print(report())  # shown with -rP, also when the test passes
 
     assert same / all_ >= LEAST_ACCURACY, report()
-
-
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", folded(text)))

@@ -1,6 +1,6 @@
 """Loads, versions and lints the catalog: tools, rules, questions, agents."""
 
-from turnstream.catalog.load import CatalogError, LoadedCatalog, load_catalog
+from turnstream.catalog.load import CatalogError, LoadedCatalog, check_deciders, load_catalog
 from turnstream.catalog.schemas import argument_checks
 from turnstream.catalog.version import decision_version, presentation_version
 
@@ -8,6 +8,7 @@ __all__ = [
     "CatalogError",
     "LoadedCatalog",
     "argument_checks",
+    "check_deciders",
     "decision_version",
     "load_catalog",
     "presentation_version",

@@ -192,10 +192,17 @@ def _pattern(place: tuple[str | int, ...], entry: FieldDefinition) -> Iterator[P
     if _UNICODE_FLAG.search(pattern):
         yield place, "character classes are ASCII here; leave the flags u and L out"
     try:
+        # As it was written, so that a fault is told in terms of it.
+        re.compile(pattern, re.ASCII)
+        re.compile(body, re.ASCII)
+    except (re.error, ValueError) as error:
+        yield place, f"not a regular expression: {error}"
+        return
+    try:
         compiled = re.compile(f"(?:{body})\\Z", re.ASCII)
         Extractor({"field": entry})
     except re.error as error:
-        yield place, f"not a regular expression: {error}"
+        yield place, f"cannot be matched as a part of a pattern, as flags (?i) cannot: {error.msg}"
         return
     if compiled.fullmatch("") is not None:
         yield place, "matches the empty text, so a value would be found everywhere"

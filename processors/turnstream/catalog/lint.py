@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -13,8 +13,13 @@ from typing import Final, Literal, TypeAlias
 from rapidfuzz import fuzz, process
 
 from turnstream.catalog.checks import customer_texts
-from turnstream.catalog.load import CatalogError, catalog_faults, read_catalog
-from turnstream.catalog.schemas import properties, required
+from turnstream.catalog.load import (
+    CatalogError,
+    catalog_faults,
+    decider_faults,
+    read_catalog,
+)
+from turnstream.catalog.schemas import Schema, properties, required, unknown_keywords
 from turnstream.catalog.templates import placeholders
 from turnstream.config.yaml_lines import Fault
 from turnstream.core.definitions import Catalog, HttpBinding, Tool
@@ -66,6 +71,11 @@ _VAGUE: Final = re.compile(
 )
 """Questions that leave the customer to guess which item is meant; compared without accents."""
 
+_NOT_USED_YET: Final = {key: key for key in ("sub_agents", "returns_to")} | {
+    "free_questions": "freeQuestions"
+}
+"""Fields of an agent that change nothing, and their keys: who writes them expects more."""
+
 _NESTED_REPEAT: Final = re.compile(r"\([^()]*[+*][^()]*\)[+*{]")
 _WORD: Final = re.compile(r"\w+")
 
@@ -86,8 +96,12 @@ class Finding:
         return asdict(self)
 
 
-def lint(path: Path) -> list[Finding]:
+def lint(path: Path, *, deciders: Collection[str] | None = None) -> list[Finding]:
     """Check and lint the catalog in a file.
+
+    Args:
+        path: the file.
+        deciders: the names of the configured deciders; None where no configuration is given.
 
     Returns:
         Findings in the order of the file. A catalog without the right shape gives errors only.
@@ -101,7 +115,10 @@ def lint(path: Path) -> list[Finding]:
         if all(fault.line is None for fault in error.faults):
             raise
         return [_finding("error", "shape", fault) for fault in error.faults]
-    found = [_finding("error", "check", fault) for fault in catalog_faults(document, catalog)]
+    faults = catalog_faults(document, catalog)
+    if deciders is not None:
+        faults += decider_faults(document, catalog, deciders)
+    found = [_finding("error", "check", fault) for fault in faults]
     found += [
         _finding(severity, code, document.fault(place, message))
         for severity, code, place, message in advice(catalog)
@@ -119,12 +136,19 @@ def advice(catalog: Catalog) -> Iterator[Advice]:
     yield from _shared_examples(catalog)
     for name, tool in catalog.tools.items():
         yield from _effects(name, tool)
+        yield from _scope(name, tool)
+        for key, schema in (
+            ("input_schema", tool.input_schema),
+            ("result_schema", tool.result_schema),
+        ):
+            yield from _keywords(("tools", name, key), schema)
     yield from _unprovided(catalog)
     yield from _questions(catalog)
     yield from _missing_locales(catalog)
     yield from _fields(catalog)
     yield from _answers(catalog)
     yield from _queues(catalog)
+    yield from _agents(catalog)
 
 
 # --- what a decider cannot tell apart -----------------------------------------------------------
@@ -236,6 +260,27 @@ def _effects(name: str, tool: Tool) -> Iterator[Advice]:
         yield "info", "read_by_post", here, message
 
 
+def _scope(name: str, tool: Tool) -> Iterator[Advice]:
+    """A service that is not told whose data is wanted cannot keep to it."""
+    if tool.data_scope != "own" or not isinstance(tool.binding, HttpBinding):
+        return  # whether a function takes subject_id is known where it can be imported
+    told = tool.binding.subject_header is not None
+    if not told and not any("session" in one.provenance for one in tool.arguments.values()):
+        message = (
+            "data_scope is own, but the service is not told whose data: give the binding a "
+            "subject_header or an argument of provenance session, or say data_scope: public"
+        )
+        yield "warning", "unnamed_subject", ("tools", name, "binding"), message
+
+
+def _keywords(place: tuple[str | int, ...], schema: Schema) -> Iterator[Advice]:
+    """Keywords that JSON Schema passes over, as it does a misspelt one."""
+    for where, keyword, near in unknown_keywords(schema):
+        hint = f"did you mean {near!r}?" if near else "it has no effect"
+        message = f"no keyword of JSON Schema 2020-12; {hint}"
+        yield "warning", "unknown_keyword", (*place, *where, keyword), message
+
+
 # --- arguments, fields and questions ------------------------------------------------------------
 
 
@@ -282,15 +327,15 @@ def _questions(catalog: Catalog) -> Iterator[Advice]:
 
 def _missing_locales(catalog: Catalog) -> Iterator[Advice]:
     texts = list(customer_texts(catalog))
+    default = catalog.default_locale.split("-", 1)[0]  # a text without it is an error already
     used = {locale.split("-", 1)[0] for _, by_locale in texts for locale in by_locale}
-    used.add(catalog.default_locale.split("-", 1)[0])
     used |= {
         channel.default_locale.split("-", 1)[0]
         for channel in catalog.channels.values()
         if channel.default_locale
     }
     for place, by_locale in texts:
-        lacking = used - {locale.split("-", 1)[0] for locale in by_locale}
+        lacking = used - {locale.split("-", 1)[0] for locale in by_locale} - {default}
         if lacking:
             languages = ", ".join(sorted(lacking))
             message = f"no text in {languages}, which other texts have"
@@ -341,3 +386,14 @@ def _queues(catalog: Catalog) -> Iterator[Advice]:
         if not queue.causes and name != catalog.default_queue:
             message = "no handoff cause leads to this queue"
             yield "warning", "unreachable", ("queues", name), message
+
+
+# --- agents -------------------------------------------------------------------------------------
+
+
+def _agents(catalog: Catalog) -> Iterator[Advice]:
+    for name, agent in catalog.agents.items():
+        for field, key in _NOT_USED_YET.items():
+            if field in agent.model_fields_set:
+                place = ("agents", name, key)
+                yield "info", "not_used_yet", place, "kept, but no decision depends on it yet"

@@ -1,6 +1,6 @@
 """Loading a catalog: read, validate, check, version. Nothing starts on a catalog with a fault."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,3 +79,28 @@ def catalog_faults(document: Document, catalog: Catalog) -> list[Fault]:
     """Everything that keeps a well-formed catalog from being used, in the order of the file."""
     faults = [document.fault(place, message) for place, message in catalog_problems(catalog)]
     return sorted(faults, key=lambda fault: (fault.line or 0, fault.path))
+
+
+def decider_faults(document: Document, catalog: Catalog, deciders: Collection[str]) -> list[Fault]:
+    """Agents whose decider is none of the configured ones."""
+    known = ", ".join(sorted(deciders))
+    return [
+        document.fault(
+            ("agents", name, "decider"),
+            f"no decider {agent.decider!r}; configured are {known}",
+        )
+        for name, agent in catalog.agents.items()
+        if agent.decider not in deciders
+    ]
+
+
+def check_deciders(loaded: LoadedCatalog, deciders: Collection[str]) -> None:
+    """Check that every agent's decider is configured.
+
+    Raises:
+        CatalogError: one is not.
+    """
+    if all(agent.decider in deciders for agent in loaded.catalog.agents.values()):
+        return
+    document, catalog = read_catalog(loaded.path)  # again, for the lines
+    raise CatalogError(decider_faults(document, catalog, deciders))

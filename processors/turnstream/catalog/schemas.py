@@ -5,7 +5,8 @@ linear time, so look-around and back-references are refused at load. ``format`` 
 ``$ref`` leads inside its own schema only.
 """
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import jsonschema_rs
@@ -18,6 +19,31 @@ Schema: TypeAlias = Mapping[str, JsonValue]
 
 _MASK: Final = "the value"
 """Stands for values in messages, which reach logs and models: a customer's data must not."""
+
+
+_OF_SCHEMAS: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
+"""Keywords that hold schemas by name."""
+
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NESTED: Final = frozenset(
+    """
+    additionalProperties contains contentSchema else if items not propertyNames then
+    unevaluatedItems unevaluatedProperties
+    """.split()  # noqa: SIM905 - a list of words is kept up more easily as words
+)
+_PLAIN: Final = frozenset(
+    """
+    $anchor $comment $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary const contentEncoding
+    contentMediaType default dependentRequired deprecated description enum examples exclusiveMaximum
+    exclusiveMinimum format maxContains maxItems maxLength maxProperties maximum minContains
+    minItems minLength minProperties minimum multipleOf pattern readOnly required title type
+    uniqueItems writeOnly
+    """.split()  # noqa: SIM905 - as above
+)
+_KEYWORDS: Final = _OF_SCHEMAS | _LISTS | _NESTED | _PLAIN
+"""Every keyword of JSON Schema 2020-12, and `definitions`, which references may lead to."""
 
 
 class UnusableSchema(ValueError):
@@ -84,6 +110,32 @@ def required(schema: Schema) -> tuple[str, ...]:
     """The top-level required properties of an object schema."""
     found = schema.get("required")
     return tuple(str(name) for name in found) if isinstance(found, list) else ()
+
+
+def unknown_keywords(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
+    """Keys that are no keywords, so that nothing heeds them.
+
+    Names that begin with ``x-`` are somebody's own.
+
+    Yields:
+        The place of the schema that holds it, the key, and the keyword that may be meant.
+    """
+    todo: list[tuple[tuple[str | int, ...], JsonValue]] = [((), dict(schema))]
+    while todo:
+        place, here = todo.pop()
+        if not isinstance(here, dict):
+            continue  # true and false are schemas too
+        for key, value in here.items():
+            if key not in _KEYWORDS:
+                if not key.startswith("x-"):
+                    near = difflib.get_close_matches(key, _KEYWORDS, n=1)
+                    yield place, key, near[0] if near else None
+            elif key in _OF_SCHEMAS and isinstance(value, dict):
+                todo += [((*place, key, name), inner) for name, inner in value.items()]
+            elif key in _LISTS and isinstance(value, list):
+                todo += [((*place, key, index), inner) for index, inner in enumerate(value)]
+            elif key in _NESTED:
+                todo.append(((*place, key), value))
 
 
 def accepts(schema: Schema, name: str) -> Callable[[JsonValue], bool]:

@@ -23,6 +23,7 @@ from turnstream.core.definitions import (
     ArgumentSource,
     Catalog,
     HttpBinding,
+    HttpReconcile,
     Tool,
 )
 from turnstream.core.ruleset import ArgumentPlan
@@ -35,6 +36,9 @@ _SECRET_NAME: Final = re.compile(
     r"auth|api[-_]?key|access[-_]?key|token|secret|passw|credential|cookie|session", re.IGNORECASE
 )
 """Names of headers and query parameters whose value is a secret in practice."""
+
+_KEY: Final = "idempotency_key"
+_KEY_HEADER: Final = "idempotency-key"
 
 _SECRET_VALUE: Final = re.compile(r"(?:basic|bearer|token)\s+\S", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -57,8 +61,9 @@ def tool_problems(catalog: Catalog) -> Iterator[Problem]:
         yield from _answers(catalog, name, tool)
         if tool.returns_passages is not None:
             yield from _passages(place, tool)
+        yield from _reconcile((*place, "binding", "reconcile"), tool)
         if isinstance(tool.binding, HttpBinding):
-            yield from _url((*place, "binding", "url"), tool, tool.binding)
+            yield from _url((*place, "binding", "url"), tool, tool.binding.url)
             yield from _headers((*place, "binding", "headers"), tool.binding)
 
 
@@ -194,11 +199,28 @@ def _answers(catalog: Catalog, name: str, tool: Tool) -> Iterator[Problem]:
 # --- bindings -----------------------------------------------------------------------------------
 
 
-def _url(place: Place, tool: Tool, binding: HttpBinding) -> Iterator[Problem]:
-    variable = binding.variable
-    rest = binding.url.removeprefix(f"{{{variable}}}") if variable else binding.url
+def _reconcile(place: Place, tool: Tool) -> Iterator[Problem]:
+    rule = tool.binding.reconcile
+    if rule is None:
+        return
+    if tool.effect == "read":
+        yield place, "only of a write can it be unknown whether it was carried out"
+    if _KEY in properties(tool.input_schema):
+        yield place, f"an argument named {_KEY} cannot be told from ours; give it another name"
+    if isinstance(rule, HttpReconcile):
+        yield from _url((*place, "url"), tool, rule.url, ours=frozenset({_KEY}))
+        if rule.method == "GET" and _KEY not in _PLACEHOLDER.findall(rule.url):
+            yield (*place, "url"), f"expected {{{_KEY}}}: it says which call is asked about"
+
+
+def _url(
+    place: Place, tool: Tool, url: str, *, ours: frozenset[str] = frozenset()
+) -> Iterator[Problem]:
+    found = BASE_URL_VARIABLE.match(url)
+    variable = found.group(1) if found else None
+    rest = url.removeprefix(f"{{{variable}}}") if variable else url
     if variable is None:
-        if not HTTP_BASE.match(binding.url):
+        if not HTTP_BASE.match(url):
             yield (
                 place,
                 "expected http(s):// and a host without credentials or placeholders, or {VARIABLE}",
@@ -208,13 +230,15 @@ def _url(place: Place, tool: Tool, binding: HttpBinding) -> Iterator[Problem]:
         yield place, f"expected a path after {{{variable}}}"
     declared = properties(tool.input_schema)
     for name in _PLACEHOLDER.findall(rest):
+        if name in ours:
+            continue
         if BASE_URL_VARIABLE.fullmatch(f"{{{name}}}") and name not in declared:
             yield place, f"{{{name}}}: a variable may only stand at the start of the URL"
         elif not _ARGUMENT.fullmatch(name) or name not in declared:
             yield place, f"{{{name}}}: expected an argument of the tool"
         elif name not in required(tool.input_schema):
             yield place, f"{{{name}}}: an argument in the URL must be required by input_schema"
-    parts = urlsplit(_PLACEHOLDER.sub("x", binding.url))
+    parts = urlsplit(_PLACEHOLDER.sub("x", url))
     if parts.fragment:
         yield place, "expected no fragment"
     for name, value in parse_qsl(parts.query):
@@ -227,6 +251,8 @@ def _headers(place: Place, binding: HttpBinding) -> Iterator[Problem]:
         here = (*place, name) if name in binding.headers else (*place[:-1], "subject_header")
         if not _HEADER_NAME.fullmatch(name):
             yield here, "expected the name of an HTTP header"
+        elif name.lower() == _KEY_HEADER:
+            yield here, "this header carries the idempotency key of each call; leave it out"
         elif value is None or is_reference(value):
             continue
         elif _SECRET_NAME.search(name) or _SECRET_VALUE.match(value):

@@ -47,15 +47,17 @@ def check(
 ) -> None:
     """Find what is wrong or unwise in a catalog.
 
+    With a configuration, the deciders of its agents are looked for there.
+
     Ends with 0 when there is nothing to mend (advice of severity info does not count), 1 when there
     are errors or warnings, and 2 when the catalog could not be read.
     """
     from turnstream.catalog import CatalogError
     from turnstream.catalog.lint import lint
 
-    where = _catalog_path(path, config)
+    where, deciders = _catalog_of(path, config)
     try:
-        findings = lint(where)
+        findings = lint(where, deciders=deciders)
     except CatalogError as error:
         _stop(error)
     if output is Output.JSON:
@@ -79,7 +81,7 @@ def show(
     from turnstream.catalog import CatalogError, load_catalog
 
     try:
-        loaded = load_catalog(_catalog_path(path, config))
+        loaded = load_catalog(_catalog_of(path, config)[0])
     except CatalogError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_FOUND) from error
@@ -96,17 +98,20 @@ def show(
         _print_catalog(loaded)
 
 
-def _catalog_path(path: Path | None, config: Path | None) -> Path:
+def _catalog_of(path: Path | None, config: Path | None) -> tuple[Path, frozenset[str] | None]:
+    """The catalog that is meant, and the configured deciders where there is a configuration."""
     from turnstream.config import ConfigurationError, load_settings
 
-    if path is not None:
-        return path
+    if path is not None and config is None:
+        return path, None  # the configuration that happens to be here may be of another catalog
     if config is None and _CONFIG.exists():
         config = _CONFIG
     try:
-        return load_settings(config).catalog
+        settings = load_settings(config)
     except ConfigurationError as error:
         _stop(error)
+    deciders = None if config is None else frozenset(settings.deciders)
+    return path or settings.catalog, deciders
 
 
 def _stop(error: Exception) -> NoReturn:

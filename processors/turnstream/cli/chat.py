@@ -1,6 +1,7 @@
 """``turnstream chat``: a person talks to a deployment."""
 
 import logging
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,8 +48,8 @@ def chat(  # noqa: PLR0917 - typer calls it by name
 ) -> None:
     """Talk to the bot, one line at a time; works with piped input too.
 
-    Ends with 0 when every line had its reply, 1 when one had none, 2 when it could not be started,
-    130 when interrupted.
+    Ends with 0 when every line had its reply, 1 when one had none or was put aside, 2 when it could
+    not be started, 130 when interrupted.
     """
     with ending_at_once():
         import uuid
@@ -69,20 +70,20 @@ def chat(  # noqa: PLR0917 - typer calls it by name
     except ConfigurationError as error:
         typer.echo(f"turnstream chat: {error}", err=True)
         raise typer.Exit(_COULD_NOT_RUN) from error
+    where = _channel(settings, channel)
 
     async def talk() -> int:
         from turnstream.demo.stack import running_stack
 
         name = conversation or f"chat-{uuid.uuid4().hex[:8]}"
         if settings is not None:
-            speaker = Speaker(name, channel or _console_channel(settings), locale, session)
+            speaker = Speaker(name, where, locale, session)
             return await _talk(settings, speaker, console)
 
         def report(what: str) -> None:
             console.print(what, style="dim", markup=False, soft_wrap=True)
 
         async with running_stack(real_kafka=False, report=report) as stack:
-            where = channel or _console_channel(stack.settings)
             # Without claims the demo's customer has an account, or nothing could be looked up.
             who = session or _demo_customer()
             speaker = Speaker(name, where, locale, who)
@@ -118,7 +119,10 @@ def _session(claims: str | None) -> "SessionClaims | None":
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"])) or "the whole"
-        typer.echo(f"turnstream chat: --claims: {where}: {fault['msg']}", err=True)
+        message = fault["msg"]
+        if fault["type"] == "extra_forbidden":
+            message = f"unknown key; expected one of {', '.join(SessionClaims.model_fields)}"
+        typer.echo(f"turnstream chat: --claims: {where}: {message}", err=True)
         raise typer.Exit(_COULD_NOT_RUN) from error
 
 
@@ -128,11 +132,31 @@ def _demo_customer() -> "SessionClaims":
     return SessionClaims(subject_id="C-100", permissions=("orders:write",))
 
 
-def _console_channel(settings: "Settings") -> str:
+def _channel(settings: "Settings | None", named: str | None) -> str:
+    """The channel to talk on: the one that is named, else the first at which people sit.
+
+    Args:
+        settings: Whose catalog has the channels; None for the demo's.
+        named: What the user has chosen.
+    """
     from turnstream.catalog import CatalogError, load_catalog
 
     try:
-        channels = load_catalog(settings.catalog).catalog.channels
+        if settings is not None:
+            channels = load_catalog(settings.catalog).catalog.channels
+        else:
+            with as_file(files("turnstream.demo") / "catalog.yaml") as path:
+                channels = load_catalog(path).catalog.channels
     except CatalogError:
-        return "console"  # the deciding role's catalog may be elsewhere: it knows its channels
-    return next((name for name, one in channels.items() if one.type == "console"), "console")
+        return named or "console"  # the deciding role's catalog may be elsewhere
+    if named is None:
+        return next((name for name, one in channels.items() if one.type == "console"), "console")
+    if named not in channels:
+        known = ", ".join(channels) or "none"
+        typer.echo(
+            f"turnstream chat: --channel: the catalog has no channel {named!r}; its channels are "
+            f"{known}",
+            err=True,
+        )
+        raise typer.Exit(_COULD_NOT_RUN)
+    return named

@@ -27,7 +27,8 @@ def demo(
     """Start a whole deployment, play conversations through it, show them live, stop everything.
 
     Ends with 0 when every conversation went as its script says, 1 when one did not or a process
-    failed, 2 when it could not be started, 130 when interrupted.
+    failed, 2 when it could not be started, 130 when interrupted. While it stays up, Ctrl-C is no
+    interruption.
     """
     with ending_at_once():
         from rich.console import Console

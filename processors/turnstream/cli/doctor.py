@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from turnstream import __version__
-from turnstream.cli.findings import Finding, fail, failing, ok
+from turnstream.cli.findings import Finding, fail, failing, ok, warn
 from turnstream.cli.run import default_config
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def doctor(
     from rich.markup import escape
     from rich.table import Table
 
+    # What is wrong becomes a finding; the Kafka client's notices would stand between them.
+    logging.getLogger().setLevel(logging.WARNING)
     findings = list(examine(config or default_config()))
     if output == "json":
         typer.echo(orjson.dumps(findings).decode())
@@ -59,10 +62,13 @@ def examine(config: Path | None) -> Iterator[Finding]:
     from turnstream.catalog import CatalogError
     from turnstream.cli.examine_cluster import examine_cluster
     from turnstream.cli.examine_tools import examine_secrets, examine_tools
-    from turnstream.config import ConfigurationError, load_settings
+    from turnstream.config import ConfigurationError, load_settings, near_variables
     from turnstream.roles.deployment import Deployment
 
     yield _versions()
+    for name, meant in near_variables():
+        detail = f"{name} is set and names no key: nothing comes of it"
+        yield warn("configuration", detail, f"set {meant} if that is meant, else remove it")
     try:
         settings = load_settings(config)
     except ConfigurationError as error:
@@ -110,7 +116,7 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
             where = f"classifiers.{settings.classify.classifier}"
             made_by(classifier, deployment.catalog, where=where, method="classify")
     except CatalogError as error:
-        yield fail("models", str(error), "mend the shadow's catalog")
+        yield fail("models", str(error), "mend the lines named")
     except DeploymentError as error:
         yield fail("models", str(error), "mend the section named or its factory")
     else:

@@ -18,12 +18,17 @@ _SHOWN: Final = 4
 """Partitions named per line; a topic may have thousands."""
 
 _TOPIC_REMEDIES: Final = {
-    True: "turnstream topics apply",
-    False: (
-        "nothing changes this on a topic in use: set `partitions` or `replication_factor` as "
-        "the topics are, or move to new topics by another `topics.prefix`"
+    "create": "turnstream topics apply",
+    "configure": "turnstream topics apply",
+    "partitions": (
+        "a partition count is never changed, since keys would move: set `partitions` to what the "
+        "topics have, or start anew under another `topics.prefix`"
+    ),
+    "replication": (
+        "roles work with it: set `replication_factor` as the topics are, or reassign their replicas"
     ),
 }
+"""Kind of difference to what mends it."""
 
 
 async def examine_cluster(settings: "Settings") -> list[Finding]:
@@ -69,12 +74,15 @@ async def _kafka(settings: "Settings") -> list[Finding]:
 def _topics(planned: "Plan") -> list[Finding]:
     if not planned.changes:
         return [ok("topics", f"all {planned.topics} as they should be")]
-    findings: list[Finding] = []
-    for applicable, remedy in _TOPIC_REMEDIES.items():
-        found = [str(change) for change in planned.changes if change.applicable is applicable]
-        if found:
-            findings.append(fail("topics", "\n".join(found), remedy))
-    return findings
+    found: dict[str, list[str]] = {}
+    for change in planned.changes:
+        found.setdefault(_TOPIC_REMEDIES[change.kind], []).append(str(change))
+    harmless = _TOPIC_REMEDIES["replication"]
+    return [
+        (warn if remedy == harmless else fail)("topics", "\n".join(found[remedy]), remedy)
+        for remedy in dict.fromkeys(_TOPIC_REMEDIES.values())
+        if remedy in found
+    ]
 
 
 async def _groups(settings: "Settings") -> list[Finding]:
@@ -137,7 +145,8 @@ def _group(role: str, view: "GroupView", settings: "Settings") -> list[Finding]:
     if findings:
         return findings
     members = "members not told" if view.members is None else f"{view.members} running"
-    detail = f"{view.name}: {members}, lag {view.lag:,}"
+    lag = f"lag {view.lag:,}" if view.counted else f"lag at most {view.lag:,} (markers count)"
+    detail = f"{view.name}: {members}, {lag}"
     if view.members == 0 and view.lag:
         return [warn(check, detail, f"nobody reads: turnstream run {role}")]
     return [ok(check, detail)]

@@ -45,6 +45,12 @@ class Repeats(logging.Filter):
         library = record.name.partition(".")[0] in _LIBRARIES
         if not library or record.exc_info or record.levelno not in (logging.WARNING, logging.ERROR):
             return True
+        try:
+            return self._is_due(record)
+        except Exception:  # noqa: BLE001 - values that do not fit the text are the library's fault
+            return True  # the handler says so, and the library goes on
+
+    def _is_due(self, record: logging.LogRecord) -> bool:
         kind = (record.name, record.levelno, _text(record))
         now = self._clock()
         since, left_out = self._seen.get(kind, (None, 0))

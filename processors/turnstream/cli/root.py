@@ -7,7 +7,7 @@ import structlog
 import typer
 
 from turnstream import __version__
-from turnstream.cli import catalog, chat, demo, doctor, run, schemas, topics, turns
+from turnstream.cli import catalog, chat, demo, dlq, doctor, run, schemas, shadow, topics, turns
 from turnstream.cli.log_repeats import Repeats
 
 app = typer.Typer(
@@ -20,6 +20,8 @@ app.add_typer(topics.app, name="topics", help="Create and check the topics.")
 app.add_typer(schemas.app, name="schemas", help="Check and register the event schemas.")
 app.add_typer(catalog.app, name="catalog", help="Check and show the catalog.")
 app.add_typer(turns.app, name="turns", help="Send turns from a file.")
+app.add_typer(shadow.app, name="shadow", help="Show how a candidate compares with what was done.")
+app.add_typer(dlq.app, name="dlq", help="List, show, replay and discard dead letters.")
 app.command("run")(run.run)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)

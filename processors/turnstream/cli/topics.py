@@ -3,11 +3,14 @@
 import asyncio
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from turnstream.stream.topics import Plan
 
 app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
@@ -53,7 +56,21 @@ ReplicationOption = Annotated[
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Write text or JSON.")]
 
 
-@app.command("plan")
+class _Plan(TyperCommand):
+    """The one command whose 2 means something else than that it was called wrongly."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - typer's own
+        """Let a wrong call end with 1."""
+        try:
+            return super().make_context(*arguments, **options)
+        except Exception as error:
+            # Of which class it is depends on typer's version.
+            if getattr(error, "exit_code", None) == _COULD_NOT_RUN:
+                error.exit_code = _PLAN_FAILED  # type: ignore[attr-defined]
+            raise
+
+
+@app.command("plan", cls=_Plan)
 def plan_command(
     config: ConfigOption = None,
     partitions: PartitionsOption = None,
@@ -63,8 +80,8 @@ def plan_command(
     """Show what apply would do; change nothing.
 
     Ends with 0 when there is nothing to do, with 2 when apply would change something, and with 1 on
-    an error: the cluster cannot be asked, or a topic has another partition count, which apply
-    cannot mend. Another replica count is shown and does not count: roles work with it.
+    an error: wrong options, the cluster cannot be asked, or a topic has another partition count,
+    which apply cannot mend. Another replica count is shown and does not count: roles work with it.
     """
     found = _run(config, partitions, replication, output, change=False)
     if found.blocked:
@@ -139,14 +156,32 @@ def _write_json(found: "Plan", *, applied: bool) -> None:
 
 def _write_text(found: "Plan", *, applied: bool) -> None:
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
     console = Console()
     if not found.changes:
         console.print(f"{found.topics} topics, all as they should be.")
         return
-    table = Table("topic", "change", "detail", "done" if applied else "apply will")
+    if not console.is_terminal:
+        for change in found.changes:
+            left = "" if change.applicable else " (apply leaves it)"
+            typer.echo(f"{change}{left}")
+    else:
+        _write_table(found, console, applied=applied)
+    if found.blocked:
+        console.print(
+            "A partition count is never changed, since keys would move. Set `partitions` to what "
+            "the topics have, or start anew under another `topics.prefix`.",
+            soft_wrap=True,
+        )
+
+
+def _write_table(found: "Plan", console: "Console", *, applied: bool) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table()
+    for column in ("topic", "change", "detail", "done" if applied else "apply will"):
+        table.add_column(column, overflow="fold")  # a name cut short cannot be looked for
     for change in found.changes:
         colour = _COLOURS[change.kind]
         done = "yes" if change.applicable else "no"
@@ -154,8 +189,3 @@ def _write_text(found: "Plan", *, applied: bool) -> None:
             escape(change.topic), f"[{colour}]{change.kind}[/]", escape(change.detail), done
         )
     console.print(table)
-    if found.blocked:
-        console.print(
-            "A partition count is never changed, since keys would move. Set `partitions` to what "
-            "the topics have, or start anew under another `topics.prefix`."
-        )

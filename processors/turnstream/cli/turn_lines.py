@@ -8,7 +8,9 @@ from typing import Final, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
+from turnstream.config.yaml_lines import allowed_keys
 from turnstream.roles.writing import MODELS, Written
 
 M = TypeVar("M", bound=BaseModel)
@@ -98,6 +100,8 @@ class LineReader:
     """`turn`, `control` or `live-action`."""
     channel: str | None = None
     """Channel of turns that name none."""
+    no_channel: str = "Field required"
+    """Why there is no `channel`, for the error of such a turn."""
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def read(self, line: bytes, *, number: int) -> Written:
@@ -128,7 +132,7 @@ class LineReader:
             if self.channel is not None:
                 given.setdefault("channel_id", self.channel)
         given.setdefault(_IDS[self.event], _line_id(given, number=number))
-        return _validated(MODELS[self.event], given)
+        return _validated(MODELS[self.event], given, no_channel=self.no_channel)
 
 
 def _turn_of(call: _ApiCall) -> dict[str, object]:
@@ -140,11 +144,24 @@ def _line_id(given: dict[str, object], *, number: int) -> str:
     return f"line-{number}-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
 
 
-def _validated(model: type[M], given: dict[str, object]) -> M:
+def _validated(model: type[M], given: dict[str, object], *, no_channel: str = "") -> M:
     try:
         return model.model_validate(given)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        named = [f"{'.'.join(map(str, one['loc'])) or 'line'}: {one['msg']}" for one in faults]
+        named = [
+            f"{'.'.join(map(str, one['loc'])) or 'line'}: {_in_words(one, model, no_channel)}"
+            for one in faults
+        ]
         more = [f"and {len(named) - _FAULTS} more"] if len(named) > _FAULTS else []
         raise BadLine("; ".join([*named[:_FAULTS], *more])) from None
+
+
+def _in_words(fault: ErrorDetails, model: type[BaseModel], no_channel: str) -> str:
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key; expected one of {', '.join(allowed_keys(model, fault['loc'][:-1]))}"
+    if fault["loc"] == ("occurred_at",):
+        return "expected milliseconds since 1970 UTC, as 1767225600000"
+    if fault["loc"] == ("channel_id",) and fault["type"] == "missing":
+        return no_channel
+    return fault["msg"]

@@ -79,11 +79,12 @@ def send(  # noqa: PLR0917 - typer calls it by name
     interrupted = False
     try:
         settings = load_settings(config or default_config())
+        no_channel = ""
         if event == "turn" and channel is None:
-            channel = _api_channel(settings)
+            channel, no_channel = _api_channel(settings)
         model = MODELS[event]
         writer = EventWriter(settings, topics={model: topic} if topic is not None else None)
-        reader = LineReader(event, channel)
+        reader = LineReader(event, channel, no_channel=no_channel)
         with ExitStack() as cleanup:
             name, source, size = _opened(file, cleanup)
             progress = cleanup.enter_context(_progress(console, size=size))
@@ -105,7 +106,7 @@ def send(  # noqa: PLR0917 - typer calls it by name
     typer.echo(
         f"{'interrupted: ' if interrupted else ''}"
         f"{sender.sent:,} sent to {writer.topic(model)} in "
-        f"{len(sender.conversations):,} conversations, "
+        f"{_counted(len(sender.conversations), 'conversation')}, "
         f"{sender.refused:,} refused, {sender.seconds:.1f} s"
     )
     if interrupted:
@@ -114,10 +115,18 @@ def send(  # noqa: PLR0917 - typer calls it by name
         raise typer.Exit(_FOUND)
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _opened(file: Path, cleanup: ExitStack) -> tuple[str, BinaryIO, int | None]:
     """Name, source and size in bytes, None where it is not known."""
     if str(file) == "-":
         return "stdin", sys.stdin.buffer, None
+    if not file.exists():
+        raise FileNotFoundError(f"{file}: there is no such file; - reads standard input")
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: a folder; expected a file of JSON lines")
     source = cleanup.enter_context(file.open("rb"))
     size = os.fstat(source.fileno()).st_size
     return str(file), source, size or None
@@ -144,15 +153,23 @@ def _progress(console: "Console", *, size: int | None) -> "Progress":
     )
 
 
-def _api_channel(settings: "Settings") -> str | None:
-    """The channel of turns that name none: the catalog's first of type api, if there is one."""
+def _api_channel(settings: "Settings") -> tuple[str | None, str]:
+    """The channel of turns that name none, and why there is none.
+
+    Without one, lines that name no channel are refused, each with this reason; others are sent.
+    """
     from turnstream.catalog import CatalogError, load_catalog
 
+    remedy = "name one here or with --channel"
     try:
         channels = load_catalog(settings.catalog).catalog.channels
-    except CatalogError:
-        return None  # lines without a channel are then refused, each with its reason
-    return next((name for name, channel in channels.items() if channel.type == "api"), None)
+    except CatalogError as error:
+        return None, f"no catalog to take a default from ({error.faults[0]}); {remedy}"
+    for name, channel in channels.items():
+        if channel.type == "api":
+            return name, ""
+    known = ", ".join(channels)
+    return None, f"the catalog has no channel of type api to default to ({known}); {remedy}"
 
 
 def _stop(error: Exception) -> NoReturn:

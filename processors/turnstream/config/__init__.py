@@ -6,7 +6,12 @@ written as JSON there. Unknown keys are refused in both places. Secrets are give
 Durations end in ``_seconds`` or ``_ms``. Relative paths are relative to the configuration file.
 """
 
-from turnstream.config.loading import ConfigurationError, Settings, load_settings
+from turnstream.config.loading import (
+    ConfigurationError,
+    Settings,
+    load_settings,
+    near_variables,
+)
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.config.sections import (
     LOGICAL_TOPICS,
@@ -50,4 +55,5 @@ __all__ = [
     "TurnsSettings",
     "is_reference",
     "load_settings",
+    "near_variables",
 ]

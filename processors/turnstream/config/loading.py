@@ -1,10 +1,12 @@
 """The configuration as a whole, and reading it from a file and the environment."""
 
+import difflib
 import os
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, get_args
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -35,6 +37,10 @@ from turnstream.config.yaml_lines import Document, Fault, YamlUnreadable, expect
 ENVIRONMENT_PREFIX: Final = "TURNSTREAM_"
 _NESTED: Final = "__"
 
+_NEAR: Final = 0.85
+"""One or two letters of a name differ. Less alike are variables of platforms and of other programs,
+and a warning about them would teach everybody to overlook warnings."""
+
 
 class ConfigurationError(Exception):
     """The configuration is wrong; whoever edits the file or the environment must act."""
@@ -60,6 +66,7 @@ class Settings(BaseSettings):
     partitions: int = Field(default=4, ge=1, le=10_000)
     """Partitions of every topic on a conversation's path."""
     replication_factor: int = Field(default=1, ge=1, le=32_767)
+    """Replicas of every topic that `turnstream topics apply` creates."""
     registry: RegistrySettings | None = None
     turns: TurnsSettings = TurnsSettings()
     start_from: str | None = None
@@ -148,6 +155,7 @@ _PATHS: Final = (
     ("kafka", "ssl_cafile"),
     ("kafka", "ssl_certfile"),
     ("kafka", "ssl_keyfile"),
+    ("stream", "data_dir"),
 )
 """The keys whose relative paths are relative to the configuration file."""
 
@@ -242,6 +250,36 @@ def _unknown_variables() -> list[Fault]:
             message = f"unknown section {section!r}; expected one of {known}"
             found.append(Fault(f"environment variable {name}", None, "", message))
     return found
+
+
+def near_variables() -> list[tuple[str, str]]:
+    """Variables that nothing reads and that look misspelt, each with what was probably meant.
+
+    They cannot be refused: any program may have variables with our prefix.
+    """
+    known = [ENVIRONMENT_PREFIX + _NESTED.join(path).upper() for path in _paths()]
+    found: list[tuple[str, str]] = []
+    for name, value in sorted(os.environ.items()):
+        upper = name.upper()
+        ours = upper.startswith(ENVIRONMENT_PREFIX) and _NESTED not in upper and upper not in known
+        # A platform's notice of a service of that name.
+        if not ours or value.startswith("tcp://"):
+            continue
+        names = [one.removeprefix(ENVIRONMENT_PREFIX) for one in known]
+        rest = upper.removeprefix(ENVIRONMENT_PREFIX)
+        near = difflib.get_close_matches(rest, names, n=1, cutoff=_NEAR)
+        found.extend((name, ENVIRONMENT_PREFIX + one) for one in near)
+    return found
+
+
+def _paths() -> Iterator[tuple[str, ...]]:
+    """Every key, and every key of a section."""
+    for section, field in Settings.model_fields.items():
+        yield (section,)
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                for key in kind.model_fields:
+                    yield section, key
 
 
 def _not_json(error: SettingsError) -> Fault:

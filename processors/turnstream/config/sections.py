@@ -97,6 +97,7 @@ class TopicSettings(Section):
     """Physical names. A topic's own key gives its whole name; the prefix is for all others."""
 
     prefix: str = ""
+    """Begins the name of every topic, group and transactional id that has no name of its own."""
     turns: str | None = None
     control: str | None = None
     actions: str | None = None
@@ -110,6 +111,7 @@ class TopicSettings(Section):
     shadow_proposals: str | None = None
     shadow_comparisons: str | None = None
     schemas: str | None = None
+    audit: str | None = None
 
     @field_validator("*")
     @classmethod
@@ -168,6 +170,7 @@ LOGICAL_TOPICS: Final[Mapping[str, str]] = {
     "shadow.proposals": "shadow_proposals",
     "shadow.comparisons": "shadow_comparisons",
     "turnstream.schemas": "schemas",
+    "turnstream.audit": "audit",
 }
 """Logical topic name to its key in `topics`."""
 
@@ -194,6 +197,7 @@ class StreamOptions(Section):
     slots: int = Field(default=1000, ge=1, le=100_000)
     """Handlers that may run at the same time in one process."""
     commit_gap_ms: int = Field(default=5, ge=0, le=10_000)
+    """Pause before a transaction, in which more results come together."""
     grace_seconds: float = Field(default=15, gt=0)
     """How long running handlers are waited for when partitions leave or the process stops."""
     attempts: int = Field(default=3, ge=1, le=100)
@@ -201,14 +205,43 @@ class StreamOptions(Section):
     session_timeout_seconds: float = Field(default=30, ge=6, le=_LONGEST_SESSION_SECONDS)
     """Silence after which a process counts as lost; it sends ten heartbeats in that time."""
     rebalance_timeout_seconds: float = Field(default=60, gt=0)
+    """How long a group waits for its members when partitions move."""
     max_queued_per_partition: int = Field(default=2000, ge=1)
+    """Records waiting to be handled at which a partition is not fetched."""
     max_queued_per_conversation: int = Field(default=100, ge=1)
+    """Records waiting of one conversation; beyond, it is handed to a person (`flood`)."""
+    max_ahead_per_partition: int = Field(default=50_000, ge=1)
+    """Records taken from the first unfinished one on; at the bound the partition is not fetched.
+
+    It goes on when that record has ended, which its own limits see to. Only the records of a parked
+    conversation, whose state a newer version wrote, wait for that version.
+    """
+    retry_patience_seconds: float = Field(default=300, gt=0)
+    """Age of a record, from its first attempt, at which it is not tried again but dead-lettered."""
     max_record_bytes: int = Field(
         default=262_144, ge=_SMALLEST_RECORD_LIMIT, le=_LARGEST_RECORD_LIMIT
     )
     """Largest accepted value, uncompressed."""
     group_instance_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
     """Static membership: unique per process and stable over restarts."""
+    store: Literal["memory", "rocksdict"] = "memory"
+    """Where the state of the owned partitions is kept besides the changelog.
+
+    `memory` is read from the changelog at each assignment. `rocksdict` (extra `rocksdb`) is on
+    this host's disk: memory holds only keys and timers, and a restart reads only what is new.
+    """
+    data_dir: Path | None = None
+    """Directory of the `rocksdict` store: one sub-directory per group and partition.
+
+    Its files stay when a partition moves away. They can be removed while no process uses them:
+    the changelog has everything. Processes of one host may share it.
+    """
+
+    @model_validator(mode="after")
+    def _store_has_a_directory(self) -> Self:
+        if self.store == "rocksdict" and self.data_dir is None:
+            raise ValueError("store: rocksdict needs data_dir, a directory that outlives restarts")
+        return self
 
     @model_validator(mode="after")
     def _grace_fits_into_a_rebalance(self) -> Self:
@@ -265,9 +298,26 @@ class DecideSettings(Section):
     """Accounts under which our own messages come back as turns."""
     answer_deadline_seconds: float = Field(default=30, gt=0)
     """How long a final answer may take before the conversation is handed off."""
-    decider_attempts: int = Field(default=2, ge=1, le=10)
-    """Times that an unavailable decider is asked."""
+    decider_attempts: int = Field(default=3, ge=1, le=10)
+    """Times that a decider is asked for one proposal, when it times out or cannot be reached."""
     decider_timeout_seconds: float = Field(default=20, gt=0)
+    """How long one attempt may take."""
+    decider_backoff_seconds: float = Field(default=0.5, gt=0)
+    """Longest wait after the first attempt; doubles each time, and half of it is spread."""
+    decider_backoff_max_seconds: float = Field(default=10, gt=0)
+    """Bound of that wait. A provider's own Retry-After may be longer, up to the patience."""
+    decider_patience_seconds: float = Field(default=60, gt=0)
+    """Age of an input, from the first attempt, at which no other one is begun: a person takes over.
+
+    The time that an input waits while its decider is left alone counts, the last attempt does not.
+    """
+    decider_breaker_failures: int = Field(default=5, ge=1)
+    """Failures in a row after which a decider is left alone, by all conversations of the process.
+
+    They wait for it without using up their attempts, until a probe succeeds or their patience ends.
+    """
+    decider_breaker_cool_down_seconds: float = Field(default=10, gt=0)
+    """How long it is left alone before one conversation tries it."""
 
 
 class ExecuteSettings(Section):
@@ -277,6 +327,14 @@ class ExecuteSettings(Section):
     """Hosts that tools may reach, ``*.example.com`` for sub-domains.
 
     By default exactly the hosts of the catalog's bindings.
+    """
+    journal_retention_seconds: float = Field(default=900, gt=0)
+    """How long a call is remembered from its decision on; an older one is refused as expired."""
+    journal_max_entries: int = Field(default=50_000, ge=1)
+    """Calls remembered per partition; at the bound no new one is taken until older ones expire.
+
+    It allows this number divided by the retention as calls per second, 55 by default, for each
+    partition for as long as one likes. An entry takes about 1 KiB of memory.
     """
 
     @field_validator("egress_allow")
@@ -305,6 +363,7 @@ class ShadowSettings(Section):
     decider: str = "catalog_rules"
     """Name of one of `deciders`; it decides for every agent."""
     compare_with: Literal["decide", "people"] = "decide"
+    """Whose actions are the live side: those of `decide`, or those on conversation.live-actions."""
     pair_within_seconds: float = Field(default=86_400, gt=0)
     """How long a proposal waits for the live action that it is compared with."""
 

@@ -95,13 +95,18 @@ def read_yaml(path: Path) -> Document:
             dialect. Every fault but a syntax error is reported at once.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        message = f"expected UTF-8 text, byte {error.start} is not; save the file as UTF-8"
-        raise YamlUnreadable([Fault(str(path), None, "", message)]) from error
+        content = path.read_bytes()
     except OSError as error:
         message = f"cannot be read ({error.strerror}); give the path of an existing YAML file"
         raise YamlUnreadable([Fault(str(path), None, "", message)]) from error
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        column = error.start - before.rfind(b"\n")
+        message = f"expected UTF-8 text, byte {column} of the line is not; save the file as UTF-8"
+        fault = Fault(str(path), before.count(b"\n") + 1, "", message)
+        raise YamlUnreadable([fault]) from error
     return parse_yaml(text, path=path)
 
 
@@ -113,9 +118,13 @@ def parse_yaml(text: str, *, path: Path) -> Document:
     """
     try:
         node = yaml.compose(text, Loader=_Loader)
+    except yaml.reader.ReaderError as error:
+        at = text[: error.position].count("\n") + 1
+        message = f"not valid YAML: the character U+{error.character:04X} is not allowed"
+        raise YamlUnreadable([Fault(str(path), at, "", message)]) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "a character that YAML does not allow"
+        problem = getattr(error, "problem", None) or "its structure is broken"
         line = mark.line + 1 if mark is not None else None
         raise YamlUnreadable([Fault(str(path), line, "", f"not valid YAML: {problem}")]) from error
     if node is None:
@@ -215,8 +224,14 @@ def expectations(
     A wrong value is quoted only where it must come from a closed list or be a number or a truth
     value, so that a secret written in the wrong place is never repeated.
     """
-    for item in error.errors(include_url=False, include_context=False):
-        kind = item["type"]
+    items = error.errors(include_url=False, include_context=False)
+    places = [item["loc"] for item in items]
+    for item in items:
+        kind, here = item["type"], item["loc"]
+        if kind == "too_short" and any(
+            len(place) > len(here) and place[: len(here)] == here for place in places
+        ):
+            continue  # an entry that is wrong does not count as one
         location = _in_document(item["loc"], model, value, last=kind in _NAMES_ITS_KEY)
         if kind == "extra_forbidden":
             yield location, _unknown_key(str(location[-1]), allowed_keys(model, location[:-1]))

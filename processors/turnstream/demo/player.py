@@ -24,6 +24,7 @@ from turnstream.core.events import (
 )
 from turnstream.demo.script import Expected, Script, Step
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
+from turnstream.metrics.catalogue import PROPOSED
 from turnstream.roles.decide import SOURCES
 from turnstream.roles.writing import EventWriter, Written
 
@@ -283,7 +284,7 @@ def _subject(action: ActionEvent) -> str:
     if action.refusal is not None:
         return action.refusal.rule
     if action.handoff is not None:
-        return action.handoff.cause or "proposed"
+        return action.handoff.cause or PROPOSED
     raise AssertionError(f"one of {', '.join(PAYLOAD_OF.values())} is always there")
 
 

@@ -5,14 +5,14 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
-from turnstream.catalog import CatalogError
+from turnstream.catalog import CatalogError, load_catalog
 from turnstream.config import ConfigurationError
 from turnstream.demo.children import ChildDied
 from turnstream.demo.errors import BrokerError
@@ -39,6 +39,9 @@ _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAY_BE_IGNORED: Final = signal.SIGHUP
 """`nohup` runs a program without its terminal, and means it. Of SIGINT it says nothing that it is
 ignored: shells do that to whatever a script starts in the background."""
+
+_LOCALE: Final = "en"
+"""Of the chat that is proposed: what the demo says of itself is English too."""
 
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
@@ -95,7 +98,7 @@ def show(options: DemoOptions, console: Console) -> int:
     """Run the demo; return the process's exit status.
 
     0: every conversation went as its script says. 1: one did not, or a process failed. 2: it could
-    not be started. 130: interrupted.
+    not be started. 130: interrupted before it only stayed up.
     """
     return run_until_interrupted(_show(options, console), console)
 
@@ -158,14 +161,33 @@ async def _show(options: DemoOptions, console: Console) -> int:
         if status:
             report(f"not as expected; the logs stay in {stack.folder}")
         if options.keep:
-            report("staying up until Ctrl-C; to talk to it:")
-            chat = f"{sys.executable} -m turnstream.cli chat"
-            command = f"{chat} --config {stack.configuration} --conversation me"
-            claims = """--claims '{"subject_id": "C-100", "permissions": ["orders:write"]}'"""
-            console.print(Text(f"  {command} {claims}"), soft_wrap=True)
-            await stack.watch()
+            _print_addresses(stack, console, report)
+            try:
+                await stack.watch()
+            except asyncio.CancelledError:
+                # Ctrl-C is how it is meant to end; what is left to do is to stop everything.
+                ending = asyncio.current_task()
+                if ending is not None:
+                    ending.uncancel()
     report("stopped")
     return status
+
+
+def _print_addresses(stack: Stack, console: Console, report: Callable[[str], None]) -> None:
+    """Say how to talk to what runs, to examine it and to watch it."""
+    command = f"{sys.executable} -m turnstream.cli"
+    deployment = f"--config {stack.configuration}"
+    catalog = load_catalog(stack.settings.catalog).catalog
+    locale = "" if catalog.default_locale == _LOCALE else f" --locale {_LOCALE}"
+    claims = """--claims '{"subject_id": "C-100", "permissions": ["orders:write"]}'"""
+    lines = [
+        f"{command} chat {deployment} --conversation me{locale} {claims}",
+        f"SHOP_URL={stack.shop_url} {command} doctor {deployment}",
+        *(f"{name}: {role.url}" for name, role in stack.roles.items()),
+    ]
+    report("staying up until Ctrl-C; to talk to it, to examine it, and its metrics:")
+    for line in lines:
+        console.print(Text(f"  {line}"), soft_wrap=True)
 
 
 async def _play(stack: Stack, scripts: tuple[Script, ...], console: Console, *, plain: bool) -> int:
@@ -220,7 +242,7 @@ def _verdict(results: list[Result], summary: Summary, console: Console) -> int:
         f"{result.script.id}: {deviation}" for result in results for deviation in result.deviations
     ]
     good = sum(not result.deviations for result in results)
-    compared, decided = summary.agreement.total(), summary.decisions.total()
+    compared, decided = summary.agreement.total, summary.decisions.total()
     if compared != decided:
         problems.append(f"the candidate was compared at {compared} of {decided} decisions")
     if summary.unlabelled:

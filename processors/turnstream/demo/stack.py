@@ -123,7 +123,7 @@ async def running_stack(*, real_kafka: bool, report: Callable[[str], None]) -> A
             http = await cleanup.enter_async_context(httpx.AsyncClient(trust_env=False))
             await _start_shop(stack)
             report(f"starting {', '.join(ROLES)}")
-            await _start_roles(stack, http)
+            await _start_roles(stack, http, report=report)
             report(f"ready; logs and configuration in {folder}")
             yield stack
             report("stopping")
@@ -209,7 +209,9 @@ def _address(shop: Child) -> str:
     return ""
 
 
-async def _start_roles(stack: Stack, http: httpx.AsyncClient) -> None:
+async def _start_roles(
+    stack: Stack, http: httpx.AsyncClient, *, report: Callable[[str], None]
+) -> None:
     environment = _environment() | {"SHOP_URL": stack.shop_url}
     for name in ROLES:
         command = ["-m", "turnstream.cli", "run", name, "--config", str(stack.configuration)]
@@ -221,8 +223,13 @@ async def _start_roles(stack: Stack, http: httpx.AsyncClient) -> None:
         )
         stack.children.append(child)
         stack.roles[name] = RoleProcess(name, child, http)
-    ready = (role.ready(stack.settings.partitions) for role in stack.roles.values())
+    ready = (_ready(role, stack, report=report) for role in stack.roles.values())
     await stack.while_running(_all(ready))
+
+
+async def _ready(role: RoleProcess, stack: Stack, *, report: Callable[[str], None]) -> None:
+    await role.ready(stack.settings.partitions)
+    report(f"{role.name} is ready")
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:

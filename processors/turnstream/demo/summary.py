@@ -17,7 +17,9 @@ from turnstream.core.events import (
     ShadowComparison,
     ToolResult,
 )
+from turnstream.demo.agreement import Agreement
 from turnstream.demo.traffic import Passed
+from turnstream.metrics.catalogue import PROPOSED
 
 _ENDINGS: Final = ("accepted", "cancelled", "late", "expired")
 
@@ -39,9 +41,7 @@ class Summary:
         self.labels = 0
         self.unlabelled = 0
         """Labels that only say that the classifier failed."""
-        self.agreement: Counter[tuple[str, str]] = Counter()
-        """(live action, candidate's action)."""
-        self.verdicts: Counter[str] = Counter()
+        self.agreement = Agreement()
         self.asked: set[str] = set()
         self.ended: dict[str, str] = {}
         """Question to how it ended."""
@@ -64,15 +64,14 @@ class Summary:
                     self.unlabelled += label.error is not None
                     latest[label.conversation_id] = label
                 case ShadowComparison() as comparison:
-                    self.agreement[comparison.live_action, comparison.proposed.action] += 1
-                    self.verdicts[comparison.verdict] += 1
+                    self.agreement.add(comparison)
         for label in latest.values():
             self.categories.update(label.categories)
 
     def _action(self, action: ActionEvent) -> None:
         self.decisions[action.decision.action, action.decision.reason_code] += 1
         if action.handoff is not None:
-            self.handoffs[action.handoff.cause or "proposed"] += 1
+            self.handoffs[action.handoff.cause or PROPOSED] += 1
         if action.question is not None:
             self.asked.add(action.question.question_id)
         if action.question_ended is not None:
@@ -111,7 +110,7 @@ class Summary:
                 f"Labels: {self.labels}; conversations by category",
                 _table(("category", "count"), _counted(self.categories), style),
             ),
-            (self._agreement_title(), self._agreement(style)),
+            (self.agreement.title, self.agreement.table(style)),
         ]
         for title, table in tables:
             console.print()
@@ -126,31 +125,6 @@ class Summary:
             *((way, str(ways[way])) for way in _ENDINGS[1:] if ways[way]),
             ("open", str(self.open_questions)),
         ]
-
-    def _agreement_title(self) -> str:
-        same = sum(count for (live, other), count in self.agreement.items() if live == other)
-        total = self.agreement.total()
-        share = f"{same}/{total} the same action" if total else "no comparisons"
-        verdicts = ", ".join(f"{name} {count}" for name, count in sorted(self.verdicts.items()))
-        return f"Shadow agreement: {share}; verdicts: {verdicts or 'none'}"
-
-    def _agreement(self, style: box.Box) -> Table:
-        table = Table(box=style)
-        table.add_column("live \\ candidate")
-        for action in ACTIONS:
-            table.add_column(action, justify="right")
-        for live in ACTIONS:
-            cells = [
-                Text(
-                    str(self.agreement[live, other]),
-                    style=("bold green" if live == other else "bold red")
-                    if self.agreement[live, other]
-                    else "dim",
-                )
-                for other in ACTIONS
-            ]
-            table.add_row(live, *cells)
-        return table
 
 
 def _counted(counts: Counter[str]) -> list[tuple[str, str]]:

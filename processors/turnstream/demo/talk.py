@@ -88,11 +88,13 @@ class Talk:
         self._question: OutboundMessage | None = None
         self._settled = 0
         """Events so far after which nobody waits for a reply any more."""
+        self._put_aside = 0
+        """Turns that became dead letters: nobody will reply to them."""
         self._half: dict[str, ActionEvent | None] = {}
         """By action id: a stop whose message has not come yet, or None where its action has not."""
 
     async def run(self, lines: AsyncIterator[str]) -> bool:
-        """Talk until the lines end; true when every line had its reply.
+        """Talk until the lines end; true when every line had its reply and none was put aside.
 
         Raises:
             WritingError: Nothing can be sent.
@@ -112,7 +114,7 @@ class Talk:
             async for line in lines:
                 said = line.strip()
                 if said == "/quit":
-                    return True
+                    break
                 if not said:
                     continue
                 if said.startswith("/"):
@@ -131,7 +133,7 @@ class Talk:
                 except Overdue as error:
                     self._print("!", f"{error}: are the roles running? (turnstream doctor)", "red")
                     return False
-        return True
+        return not self._put_aside
 
     def _turn(self, said: str) -> ConversationTurn:
         question, named = self._question, None
@@ -191,6 +193,7 @@ class Talk:
                 self._settled += 1
             case DeadLettered() as dead:
                 self._print("!", f"the turn was put aside: {dead.reason}", "red")
+                self._put_aside += 1
                 self._settled += 1
 
     def _stopped(self, action_id: str, *, action: ActionEvent | None) -> None:

@@ -30,6 +30,7 @@ from turnstream.core.events import (
 from turnstream.core.identity import action_id
 from turnstream.demo.script import Script
 from turnstream.demo.traffic import DeadLettered, Passed
+from turnstream.metrics.catalogue import PROPOSED
 
 TOPICS: Final = (
     "conversation.turns",
@@ -268,7 +269,7 @@ def _details(action: ActionEvent) -> str:
     if action.refusal is not None:
         details.append(f"rule {action.refusal.rule}")
     if action.handoff is not None:
-        details.append(f"{action.handoff.cause or 'proposed'}, queue {action.handoff.queue}")
+        details.append(f"{action.handoff.cause or PROPOSED}, queue {action.handoff.queue}")
     if action.question_ended is not None:
         details.append(f"question {action.question_ended.outcome}")
     return f"  {'; '.join(details)}" if details else ""

@@ -12,13 +12,14 @@ from typing import Final, Literal, get_args
 
 from turnstream.core.contract import ACTIONS, HANDOFF_CAUSES, REASON_CODES
 from turnstream.core.events import OutcomeKind, OutcomeOf, Role, ToolOutcome, Verdict
+from turnstream.core.ports import ReconcileVerdict
 
 PREFIX: Final = "turnstream_"
 
 OTHER: Final = "other"
 """What every value outside its closed list is counted under."""
 
-DECIDER: Final = "decider"
+PROPOSED: Final = "proposed"
 """The cause of a handoff that the decider itself proposed."""
 
 
@@ -27,6 +28,7 @@ class Scope(Enum):
 
     TOPICS = "the logical names of the topics"
     TOOLS = "the names of the catalog's tools"
+    DECIDERS = "the configured names of the deciders that the catalog's agents use"
     PARTITIONS = "the partition numbers that this process owns"
 
 
@@ -120,7 +122,7 @@ HANDOFFS: Final = _metric(
     "counter",
     "handoffs",
     "Conversations handed to a person, by cause.",
-    cause=(*HANDOFF_CAUSES, DECIDER),
+    cause=(*HANDOFF_CAUSES, PROPOSED),
 )
 DECISION_AGE: Final = _metric(
     "decision_age_seconds",
@@ -142,6 +144,21 @@ DECIDER_FAILURES: Final = _metric(
     "proposals",
     "Proposals that could not be had or were blocked.",
     failure=("unavailable", "blocked"),
+)
+DECIDER_RETRIES: Final = _metric(
+    "decider_retries_total",
+    "counter",
+    "proposals",
+    "Attempts at a proposal that failed and were followed by another.",
+    decider=Scope.DECIDERS,
+    failure=("timeout", "rate_limit", "unavailable"),
+)
+DECIDER_BREAKER: Final = _metric(
+    "decider_breaker_state",
+    "gauge",
+    "state",
+    "0 while a decider is asked, 2 while it is left alone, 1 while one conversation tries it.",
+    decider=Scope.DECIDERS,
 )
 OUTCOMES: Final = _metric(
     "outcomes_total",
@@ -183,6 +200,21 @@ TOOL_RETRIES: Final = _metric(
     "counter",
     "calls",
     "Attempts at a tool call after the first.",
+    tool=Scope.TOOLS,
+)
+TOOL_RECONCILIATIONS: Final = _metric(
+    "tool_reconciliations_total",
+    "counter",
+    "calls",
+    "Times that a tool was asked what became of a call, by its answer.",
+    tool=Scope.TOOLS,
+    verdict=get_args(ReconcileVerdict),
+)
+TOOL_BREAKER: Final = _metric(
+    "tool_breaker_state",
+    "gauge",
+    "state",
+    "0 while a tool is called, 2 while it is left alone, 1 while one call tries it.",
     tool=Scope.TOOLS,
 )
 TOOL_CALL_SECONDS: Final = _metric(
@@ -269,6 +301,18 @@ TRANSACTION_SECONDS: Final = _metric(
 HANDLERS_RUNNING: Final = _metric(
     "handlers_running", "gauge", "handlers", "Handlers that wait for something outside right now."
 )
+HANDLERS_RESTING: Final = _metric(
+    "handlers_resting",
+    "gauge",
+    "handlers",
+    "Handlers that wait to try again; their slots are lent to others.",
+)
+BROKER_CONTACT: Final = _metric(
+    "broker_contact_timestamp_seconds",
+    "gauge",
+    "timestamp_seconds",
+    "When a broker last answered a heartbeat, a fetch or another request of the consumer.",
+)
 PARTITIONS_OWNED: Final = _metric(
     "partitions_owned", "gauge", "partitions", "Partition numbers that this process owns."
 )
@@ -316,6 +360,13 @@ UNREADABLE: Final = _metric(
     "gauge",
     "conversations",
     "Conversations whose state cannot be read: the next input of each hands it off.",
+    partition=Scope.PARTITIONS,
+)
+PARTITION_FULL: Final = _metric(
+    "partition_full",
+    "gauge",
+    "boolean",
+    "1 while a partition has as many state records as it may and takes nothing new.",
     partition=Scope.PARTITIONS,
 )
 STATE_RECORDS: Final = _metric(

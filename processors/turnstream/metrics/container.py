@@ -7,7 +7,9 @@ Gauges of partitions are not kept as time series: they are made at each scrape f
 that moment, so a partition that was revoked or lost leaves nothing behind.
 """
 
+import functools
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +20,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from turnstream.metrics import catalogue
-from turnstream.metrics.catalogue import DECIDER, OTHER, Metric, Scope
+from turnstream.metrics.catalogue import OTHER, PROPOSED, Metric, Scope
 from turnstream.metrics.series import counters, histograms
 
 _MILLIS: Final = 1000
@@ -40,6 +42,13 @@ PendingSource = Callable[[], Iterable[Pending]]
 """Tells the open questions of the partitions owned now; called from the scrape's thread."""
 
 
+_BREAKER_STATES: Final = ("closed", "half_open", "open")
+"""In the order of the gauge's values."""
+
+BreakerSource = Callable[[], Mapping[str, str]]
+"""Tells the state of the breaker of each tool or decider; called from the scrape's thread."""
+
+
 class Metrics:
     """All metrics of one process.
 
@@ -48,6 +57,7 @@ class Metrics:
     Args:
         registry: where they are exposed.
         tools: the names of the catalog's tools.
+        deciders: the configured names of the deciders that the catalog's agents use.
         topics: physical topic name to the logical name that is exposed.
     """
 
@@ -56,11 +66,13 @@ class Metrics:
         registry: CollectorRegistry,
         *,
         tools: Collection[str] = (),
+        deciders: Collection[str] = (),
         topics: Mapping[str, str] | None = None,
     ) -> None:
         self._topics = dict(topics or {})
         self.closed_lists: Mapping[Scope, frozenset[str]] = {
             Scope.TOOLS: frozenset(tools),
+            Scope.DECIDERS: frozenset(deciders),
             Scope.TOPICS: frozenset(self._topics.values()),
         }
         # The creation time of each counter would double the number of series for no dashboard.
@@ -82,7 +94,18 @@ class Metrics:
         self._decider_seconds = self._histograms[catalogue.DECIDER_SECONDS.name][()]
         running, owned = catalogue.HANDLERS_RUNNING, catalogue.PARTITIONS_OWNED
         self._running = Gauge(running.name, running.help, registry=registry)
+        resting, breaker = catalogue.HANDLERS_RESTING, catalogue.DECIDER_BREAKER
+        self._resting = Gauge(resting.name, resting.help, registry=registry)
+        self._decider_breaker = Gauge(
+            breaker.name, breaker.help, tuple(breaker.labels), registry=registry
+        )
+        contact = catalogue.BROKER_CONTACT
+        self._contact = Gauge(contact.name, contact.help, registry=registry)
         self._owned = Gauge(owned.name, owned.help, registry=registry)
+        breaker = catalogue.TOOL_BREAKER
+        self._tool_breaker = Gauge(
+            breaker.name, breaker.help, tuple(breaker.labels), registry=registry
+        )
         self._partitions = _PartitionGauges(self._topics)
         registry.register(self._partitions)
 
@@ -100,7 +123,7 @@ class Metrics:
 
     def handed_off(self, cause: str | None) -> None:
         """A conversation was handed to a person; without a cause, because the decider said so."""
-        self._count(catalogue.HANDOFFS, cause or DECIDER)
+        self._count(catalogue.HANDOFFS, cause or PROPOSED)
 
     def proposed(self, seconds: float) -> None:
         """A decider has replied."""
@@ -109,6 +132,14 @@ class Metrics:
     def decider_failed(self, failure: str) -> None:
         """No proposal could be had (``unavailable``) or it broke a rule (``blocked``)."""
         self._count(catalogue.DECIDER_FAILURES, failure)
+
+    def decider_retried(self, decider: str, *, failure: str) -> None:
+        """An attempt at a proposal failed and is followed by another."""
+        self._count(catalogue.DECIDER_RETRIES, decider, failure)
+
+    def watch_deciders(self, states: BreakerSource) -> None:
+        """Take the gauge of the deciders' breakers from `states` at each scrape."""
+        _watch(self._decider_breaker, self.closed_lists[Scope.DECIDERS], states)
 
     def outcome(self, *, of: str, outcome: str) -> None:
         """A turn, reply or question ended without an action of its own."""
@@ -131,6 +162,14 @@ class Metrics:
     def tool_retried(self, tool: str) -> None:
         """A tool call is tried again."""
         self._count(catalogue.TOOL_RETRIES, tool)
+
+    def tool_reconciled(self, tool: str, *, verdict: str) -> None:
+        """A tool was asked what became of a call."""
+        self._count(catalogue.TOOL_RECONCILIATIONS, tool, verdict)
+
+    def watch_tools(self, states: BreakerSource) -> None:
+        """Take the gauge of the tools' breakers from `states` at each scrape."""
+        _watch(self._tool_breaker, self.closed_lists[Scope.TOOLS], states)
 
     def answered(self, result: str) -> None:
         """An answer action was carried out, or could not be."""
@@ -176,9 +215,17 @@ class Metrics:
         """Number of handlers running now."""
         self._running.set(tasks)
 
+    def resting(self, tasks: int) -> None:
+        """Number of handlers that wait to try again, without a slot."""
+        self._resting.set(tasks)
+
     def lanes(self, open_lanes: int) -> None:
         """Number of partition numbers owned now."""
         self._owned.set(open_lanes)
+
+    def watch_brokers(self, silence: Callable[[], float]) -> None:
+        """Take the time of the last contact from `silence`, in seconds, at each scrape."""
+        self._contact.set_function(lambda: time.time() - silence())
 
     def held(self, topic: str, partition: int, held: bool) -> None:  # noqa: FBT001 - a gauge
         """A source partition waits for a schema, or goes on."""
@@ -191,6 +238,10 @@ class Metrics:
     def parked(self, partition: int, keys: int) -> None:
         """Number of conversations that wait for a newer version."""
         self._partitions.set(catalogue.PARKED, keys, partition)
+
+    def full(self, partition: int, full: bool) -> None:  # noqa: FBT001 - a gauge
+        """A partition has as many state records as it may, or has room again."""
+        self._partitions.set(catalogue.PARTITION_FULL, float(full), partition)
 
     def unreadable(self, partition: int, keys: int) -> None:
         """Number of conversations whose state cannot be read and that are not yet handed off."""
@@ -238,6 +289,14 @@ class Metrics:
 
     def _observe(self, metric: Metric, amount: float, *values: str) -> None:
         self._histograms[metric.name][values].observe(self._possible(amount))
+
+
+def _watch(gauge: Gauge, names: Iterable[str], states: BreakerSource) -> None:
+    def value(name: str) -> float:
+        return float(_BREAKER_STATES.index(states().get(name, "closed")))
+
+    for name in names:
+        gauge.labels(name).set_function(functools.partial(value, name))
 
 
 class _PartitionGauges(Collector):

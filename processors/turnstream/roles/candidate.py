@@ -10,10 +10,11 @@ from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
 from turnstream.core.events import ActionEvent, Versions
 from turnstream.core.evolution import evolved
 from turnstream.core.mirror import rested
-from turnstream.core.ports import Decider, DeciderUnavailable, Proposal
+from turnstream.core.ports import Decider, Proposal
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.metrics import Metrics
+from turnstream.roles.asking import TRANSIENT
 from turnstream.roles.shadowing import HeardInput
 
 
@@ -76,7 +77,7 @@ class Candidate:
                     # A candidate that hangs must not keep its slot and its conversation.
                     answer = await asyncio.wait_for(answer, self._timeout_seconds)
                 reply = answer
-            except (DeciderUnavailable, TimeoutError) as error:
+            except TRANSIENT as error:
                 self._metrics.decider_failed("unavailable")
                 reply = Undecided(type(error).__name__)
             outcome = step(outcome.state, replace(cause, event=reply), self.ruleset)

@@ -10,7 +10,12 @@ from typing import Any, Generic, TypeVar, cast
 
 from prometheus_client import CollectorRegistry
 
-from turnstream.catalog import LoadedCatalog, argument_checks, load_catalog
+from turnstream.catalog import (
+    LoadedCatalog,
+    argument_checks,
+    check_deciders,
+    load_catalog,
+)
 from turnstream.config import CatalogRulesSettings, PythonSettings, Settings
 from turnstream.core.definitions import Catalog
 from turnstream.core.ports import Decider
@@ -63,6 +68,8 @@ class StreamRole(Generic[S, E]):
     """Logical topic of all its dead letters, where they must not go to the sources' own."""
     owned: Owned[S] | None = None
     """Follows the partitions owned, where the role keeps count of something in them."""
+    max_keys_per_partition: int | None = None
+    """Keys with a record in one partition at which it takes nothing more; no bound when None."""
     close: Callable[[], Any] | None = None
     """Releases what the role holds, after the last commit."""
 
@@ -155,7 +162,13 @@ class Deployment:
         return Candidate(self.settings, load_catalog(path), self.limits)
 
     def deciders(self) -> Mapping[str, Decider]:
-        """Agent name to the decider that proposes for it."""
+        """Agent name to the decider that proposes for it.
+
+        Raises:
+            CatalogError: an agent's decider is not configured.
+            DeploymentError: a decider cannot be made.
+        """
+        check_deciders(self.loaded, {EMBEDDED_DECIDER, *self.settings.deciders})
         made: dict[str, Decider] = {}
         for agent in self.catalog.agents.values():
             if agent.decider not in made:
@@ -174,6 +187,7 @@ class Deployment:
         return Metrics(
             self.registry,
             tools=self.catalog.tools,
+            deciders={agent.decider for agent in self.catalog.agents.values()},
             topics={names.name(topic): topic for topic in _KNOWN_TOPICS},
         )
 

@@ -52,7 +52,7 @@ class Health:
         oldest = self.ownership.oldest_unfinished()
         return {
             "oldest_unfinished_seconds": (
-                None if oldest is None else round((self.now_ms() - oldest) / 1000, 1)
+                None if oldest is None else max(0.0, round((self.now_ms() - oldest) / 1000, 1))
             ),
             "uncommitted_seconds": round(self.ownership.stalls.longest(), 1),
         }
@@ -62,7 +62,7 @@ def stall_limit(
     stream: StreamSettings,
     *,
     catalog: Catalog,
-    decider_attempts: int,
+    decider_patience_seconds: float,
     decider_timeout_seconds: float,
 ) -> float:
     """The longest time in seconds from a record's start to its commit, whatever it waits for.
@@ -74,12 +74,11 @@ def stall_limit(
     Args:
         stream: attempts, back-off and the limit of a commit.
         catalog: whose tools are called.
-        decider_attempts: times that an unavailable decider is asked; one more may follow a
-            proposal that broke a rule.
-        decider_timeout_seconds: how long one proposal may take.
+        decider_patience_seconds: age of an input at which no other attempt is begun.
+        decider_timeout_seconds: how long one attempt may take.
     """
     calls = (
-        (decider_attempts + 1) * decider_timeout_seconds,
+        decider_patience_seconds + decider_timeout_seconds,
         _CLASSIFIER_SECONDS,
         *(_longest_call(tool) for tool in catalog.tools.values()),
     )
@@ -91,4 +90,10 @@ def stall_limit(
 
 def _longest_call(tool: Tool) -> float:
     policy = tool.retry
-    return policy.attempts * (tool.timeout_seconds + policy.max_backoff_seconds)
+    wait = policy.max_backoff_seconds + policy.max_retry_after_seconds
+    calls = policy.attempts * (tool.timeout_seconds + wait)
+    if tool.binding.reconcile is None:
+        return calls
+    # Before: as long as the former call may be under way; then, and after it, as many questions.
+    questions = policy.attempts * (tool.timeout_seconds + policy.max_backoff_seconds)
+    return tool.timeout_seconds + calls + 2 * questions

@@ -31,6 +31,7 @@ class RecordFormat(Generic[K]):
         version: int,
         closed: Callable[[K], bool],
         timers: Callable[[K], Sequence[TimerDue]] = lambda _: (),
+        kept_ms: int | None = None,
     ) -> None:
         """Prepare.
 
@@ -39,11 +40,13 @@ class RecordFormat(Generic[K]):
             version: the one version that this program reads.
             closed: tells whether only the watermarks of a state matter any more.
             timers: the due times that a state waits for.
+            kept_ms: longest time that a record is of use; see `StateUnreadable`.
         """
         self._adapter = adapter
         self._version = version
         self._closed = closed
         self._timers = timers
+        self._kept_ms = kept_ms
 
     def load(self, value: bytes) -> K:
         """Read a record.
@@ -70,7 +73,11 @@ class RecordFormat(Generic[K]):
                 }
                 why = f"a state record with faults at {', '.join(sorted(places))}"
         raise StateUnreadable(
-            why, known=self._version, found=version, watermarks=watermarks_in(content)
+            why,
+            known=self._version,
+            found=version,
+            watermarks=watermarks_in(content),
+            kept_ms=self._kept_ms,
         )
 
     def dump(self, state: K) -> bytes:

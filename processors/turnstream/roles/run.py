@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NoReturn, cast, get_args
 
@@ -26,6 +27,9 @@ RoleName = Literal["decide", "execute", "answer", "classify", "shadow"]
 ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
 
 _SCHEMAS: Final = "turnstream.schemas"
+
+_KEY_BYTES: Final = 512
+"""Longest key of ours: without room for it a value as long as readers accept would not pass."""
 
 _REQUEST_MS: Final = 20_000
 """A broker that accepts and does not answer must not hang the start without a word."""
@@ -81,13 +85,19 @@ def stream_settings(role: StreamRole[Any, Any], settings: Settings) -> StreamSet
         slots=options.slots,
         max_queued_per_partition=options.max_queued_per_partition,
         max_queued_per_key=options.max_queued_per_conversation,
+        max_ahead_per_partition=options.max_ahead_per_partition,
+        max_publication_bytes=options.max_record_bytes + _KEY_BYTES,
         attempts=options.attempts,
+        retry_patience_ms=int(options.retry_patience_seconds * 1000),
         grace_seconds=options.grace_seconds,
         session_timeout_ms=int(options.session_timeout_seconds * 1000),
         heartbeat_interval_ms=int(options.session_timeout_seconds * 100),
         rebalance_timeout_ms=int(options.rebalance_timeout_seconds * 1000),
         request_timeout_ms=int(max(40.0, options.session_timeout_seconds + 10) * 1000),
         commit_gap_ms=options.commit_gap_ms,
+        max_keys_per_partition=role.max_keys_per_partition,
+        store=options.store,
+        data_dir=None if options.data_dir is None else str(options.data_dir),
     )
 
 
@@ -136,9 +146,9 @@ async def check_topics(topics: Sequence[str], settings: Settings) -> None:
     if others:
         raise StartRefused(
             f"`partitions` is {wanted} in the configuration, but {', '.join(others)}: all topics "
-            "of a conversation need the same count. Set `partitions` if every topic has another; "
-            "else see `turnstream topics plan` and make the differing ones anew with "
-            "`turnstream topics apply`"
+            "of a conversation need the same count. A partition count is never changed, since keys "
+            "would move: set `partitions` to what the topics have, or start anew under another "
+            "`topics.prefix`"
         )
 
 
@@ -159,10 +169,17 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
 
     Raises:
         CatalogError: the catalog cannot be used.
-        DeploymentError: a decider or classifier cannot be made, a certificate cannot be read.
+        DeploymentError: a decider or classifier cannot be made, a certificate cannot be read, or
+            the environment asks for metrics of many processes in one place.
         MetricsAddressUnusable: the address for metrics cannot be listened on.
         SecretUnavailable: a secret's reference leads nowhere.
     """
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        # Read when prometheus_client was imported: every series of the process would go to files.
+        raise DeploymentError(
+            "metrics: multiprocess mode is not supported; unset PROMETHEUS_MULTIPROC_DIR, each "
+            "process serves its own port"
+        )
     deployment = Deployment(settings, settings.catalog)
     role = build_role(name, deployment)
     stream = stream_settings(role, settings)
@@ -195,10 +212,11 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         stall_limit(
             stream,
             catalog=deployment.catalog,
-            decider_attempts=settings.decide.decider_attempts,
+            decider_patience_seconds=settings.decide.decider_patience_seconds,
             decider_timeout_seconds=settings.decide.decider_timeout_seconds,
         ),
     )
+    deployment.metrics.watch_brokers(app.role.heartbeats.silence)
     if settings.metrics.port is not None:
         server = MetricsServer(
             deployment.registry,

@@ -9,7 +9,9 @@ A word that the catalog does not know is compared with those it does: as a cut w
 its consonants (*cmd*), as a misspelling (*comande*).
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 from typing import Final
 
 import Stemmer
@@ -106,36 +108,67 @@ class Speller:
             content: words of the catalog.
             function: function words, so that a misspelt *wehre* does not become a content word.
         """
-        self._content = dict.fromkeys(sorted(set(content)))
-        self._known = sorted({*self._content, *(w for w in function if len(w) >= _LEAST_FOR_SLIP)})
+        self._content = frozenset(content)
+        self._sorted = sorted(self._content)
+        known = sorted({*self._content, *(w for w in function if len(w) >= _LEAST_FOR_SLIP)})
+        self._letters = frozenset("".join(known))
+        self._alike = {
+            length: [
+                one for one in known if _may_be_slip(abs(length - len(one)), max(length, len(one)))
+            ]
+            for length in range(_LEAST_FOR_SLIP, _LONGEST + 1)
+        }
+        """Length to the known words of about that length; of others none is similar enough."""
+        self._begun: dict[str, list[str]] = {}
+        """A first letter and one that comes after it, to the words of the catalog."""
+        for one in self._sorted:
+            for letter in set(one[1:]):
+                self._begun.setdefault(one[0] + letter, []).append(one)
 
     def meant(self, word: str) -> str | None:
-        """The known word, or None when there is none or the choice would be arbitrary."""
-        if len(word) > _LONGEST or not word.isalpha():
+        """The known word, or None when there is none or the choice would be arbitrary.
+
+        Only words that may be meant are compared: a message of nothing but unknown ones would
+        otherwise take a hundred times as long as another.
+        """
+        size = len(word)
+        if size > _LONGEST or not word.isalpha():
             return None
-        if 1 < len(word) <= _LEAST_FOR_CUT and not _VOWELS.intersection(word):
+        if 1 < size <= _LEAST_FOR_CUT and not _VOWELS.intersection(word):
             return self._by_consonants(word)
-        if len(word) >= _LEAST_FOR_CUT:
-            cut = [one for one in self._content if one.startswith(word)]
-            if cut:
-                return min(cut, key=lambda one: (len(one), one))
-        if len(word) < _LEAST_FOR_SLIP:
+        if size >= _LEAST_FOR_CUT:
+            cut = min(self._beginning_with(word), key=lambda one: (len(one), one), default=None)
+            if cut is not None:
+                return cut
+        # Each letter that no known word has is a slip of its own.
+        strange = sum([letter not in self._letters for letter in word])
+        if size < _LEAST_FOR_SLIP or not _may_be_slip(strange, size):
             return None
         best = process.extractOne(
-            word, self._known, scorer=OSA.normalized_similarity, score_cutoff=_SIMILAR
+            word, self._alike[size], scorer=OSA.normalized_similarity, score_cutoff=_SIMILAR
         )
         if best is None:
             return None
         found: str = best[0]
         # A letter more or less makes another word too often (*parce*, *parcel*) to drop it as a
         # function word; within one length it is a slip.
-        return found if found in self._content or len(found) == len(word) else None
+        return found if found in self._content or len(found) == size else None
+
+    def _beginning_with(self, word: str) -> Iterator[str]:
+        """The words of the catalog that a word is the beginning of."""
+        first = bisect_left(self._sorted, word)
+        return takewhile(lambda one: one.startswith(word), islice(self._sorted, first, None))
 
     def _by_consonants(self, word: str) -> str | None:
         """*cmd* for *commande*: the letters in order, the first one first."""
-        found = [one for one in self._content if one[0] == word[0] and _in_order(word, one)]
+        found = [one for one in self._begun.get(word[:2], ()) if _in_order(word, one)]
         # The consonants that were left out tell how far the guess is fetched.
         return min(found, key=lambda one: (_consonants(one) - len(word), one), default=None)
+
+
+def _may_be_slip(least: int, letters: int) -> bool:
+    """Whether so many slips are few enough for a word of so many letters."""
+    return 1 - least / letters >= _SIMILAR
 
 
 def _in_order(letters: str, word: str) -> bool:

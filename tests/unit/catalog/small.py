@@ -47,6 +47,7 @@ SMALL = dedent(
           method: GET
           url: "{LIBRARY_URL}/loans/{book}"
           headers: {Authorization: "env:LIBRARY_TOKEN"}
+          subject_header: X-Reader
     fields:
       book:
         description: The number of a book.

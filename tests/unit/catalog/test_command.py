@@ -65,6 +65,24 @@ def test_the_catalog_of_the_configuration_is_the_default(tmp_path: Path, write: 
     assert run("check", "-c", str(config))[0] == 0
 
 
+def test_deciders_are_looked_for_in_the_configuration(tmp_path: Path, write: Write) -> None:
+    """An agent's decider must be configured; without a configuration nobody knows."""
+    text = with_change(
+        "{description: Answers readers of the library.}", "{description: A., decider: bank}"
+    )
+    path = write(text)
+    config = tmp_path / "turnstream.yaml"
+    config.write_text("catalog: catalog.yaml\n", encoding="utf-8")
+    line = text.split("decider: bank")[0].count("\n") + 1
+    problem = "agents.desk.decider: no decider 'bank'; configured are catalog_rules"
+
+    assert run("check", str(path))[0] == 0
+    for arguments in ((str(path), "-c", str(config)), ("-c", str(config))):
+        code, output = run("check", *arguments)
+        assert 1 == code
+        assert f"{path}:{line}: error {problem} [check]" in output
+
+
 def test_show_gives_versions_and_definitions() -> None:
     """The versions that travel on decisions can be looked up, in both forms."""
     code, text = run("show", str(DEMO))

@@ -73,6 +73,18 @@ ADVICE = [
      "text: {en: A.}}\n  more: {description: M., text: {en: M.}}",
      "warning unreachable queues.more: no handoff cause leads to this queue"),
     ("      format: {provenance: [message]}\n", "", "info unused fields.format"),
+    ("      subject_header: X-Reader\n", "",
+     "warning unnamed_subject tools.find_loan.binding: data_scope is own, but"),
+    ("      required: [due]\n", "      required: [due]\n      additionalPropertys: false\n",
+     "warning unknown_keyword tools.find_loan.result_schema.additionalPropertys: no keyword of JS"),
+    ("format: {enum: [print, audio]}", "format: {anyOf: [{enum: [print, audio]}, {nullable: 1}]}",
+     "warning unknown_keyword tools.find_loan.input_schema.properties.format.anyOf.1.nullable"),
+    ("desk: {description: Answers", "desk: {freeQuestions: true, description: Answers",
+     "info not_used_yet agents.desk.freeQuestions: kept, but no decision depends on it"),
+    ("desk: {description: Answers", "desk: {sub_agents: [desk], description: Answers",
+     "info not_used_yet agents.desk.sub_agents"),
+    ("desk: {description: Answers", "desk: {returns_to: desk, description: Answers",
+     "info not_used_yet agents.desk.returns_to"),
     # faults of loading are findings, too
     ("effect: read", "efect: read", "error shape tools.find_loan.efect: unknown key"),
     ("      book: {provenance: [record, message]}\n", "",
@@ -121,3 +133,24 @@ def test_a_file_that_cannot_be_read_is_no_finding(tmp_path: Path) -> None:
     """There is nothing to lint where nothing can be read."""
     with pytest.raises(CatalogError, match="cannot be read"):
         lint(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("      subject_header: X-Reader\n", "    data_scope: public\n"),
+        ("due: {type: string}", "due: {type: string, x-unit: day}"),
+        ("due: {type: string}", "due: {type: string, default: {additionalPropertys: 1}}"),
+    ],
+)
+def test_what_is_meant_so_is_no_finding(write: Write, old: str, new: str) -> None:
+    """Public data needs no customer; names of one's own and free values are no keywords."""
+    assert found(write(with_change(old, new))) == []
+
+
+def test_an_absent_default_locale_is_told_once(write: Write) -> None:
+    """As an error; no warning repeats it for every text."""
+    findings = found(write(with_change("default_locale: en", "default_locale: fr")))
+
+    assert findings
+    assert not [one for one in findings if not one.startswith("error check ")]

@@ -94,6 +94,8 @@ def test_the_error_names_file_line_and_path(write: Write) -> None:
     assert expected == str(raised.value)
 
 
+HEADERS = '      headers: {Authorization: "env:LIBRARY_TOKEN"}\n'
+
 CONTRADICTIONS = [
     # names
     ("  format:\n    description: The f", "  free_text:\n    description: The f", "is reserved"),
@@ -180,6 +182,16 @@ CONTRADICTIONS = [
     ('{Authorization: "env:LIBRARY_TOKEN"}', "{X-Way: Bearer abc}", "expected a reference to"),
     ('{Authorization: "env:LIBRARY_TOKEN"}', "{'X Way': a}", "the name of an HTTP header"),
     ('{Authorization: "env:LIBRARY_TOKEN"}', '{X-Way: "a\\r\\nb"}', "printable ASCII"),
+    ('{Authorization: "env:LIBRARY_TOKEN"}', "{idempotency-key: a}", "leave it out"),
+    # what became of a call
+    (HEADERS, HEADERS + "      reconcile: {url: 'https://x/{idempotency_key}'}\n",
+     "only of a write can it be unknown"),
+    (HEADERS, HEADERS + "      reconcile: {url: 'https://x/loans/{book}'}\n",
+     "expected {idempotency_key}"),
+    (HEADERS, HEADERS + "      reconcile: {url: 'https://x/{page}', method: POST}\n",
+     "{page}: expected an argument of the tool"),
+    (HEADERS, HEADERS + "      reconcile: {url: 'ftp://x/y', method: POST}\n",
+     "expected http(s):// and a host"),
 ]  # fmt: skip
 
 
@@ -218,6 +230,58 @@ def test_an_absent_file_is_a_catalog_error(tmp_path: Path) -> None:
         load_catalog(tmp_path / "none.yaml")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("'[0-9'", "not a regular expression: unterminated character set at position 0"),
+        ("'^(a$'", "not a regular expression: missing ), unterminated subpattern at position 1"),
+    ],
+)
+def test_a_broken_pattern_is_told_in_its_own_terms(
+    write: Write, pattern: str, message: str
+) -> None:
+    """Nothing is quoted that is not in the file."""
+    found = faults(write(with_change('"B-[0-9]{3}"', pattern)))
+
+    assert [fault for fault in found if message in fault] == found
+
+
+def test_a_wrong_entry_is_one_fault(write: Write) -> None:
+    """A list is not also too short because its only entry is wrong."""
+    found = faults(
+        write(with_change("format: {provenance: [message]}", "format: {provenance: [x]}"))
+    )
+
+    assert ["tools.find_loan.arguments.format.provenance.0:"] == [
+        fault.split()[1] for fault in found
+    ]
+
+
+def test_an_empty_list_is_still_too_short(write: Write) -> None:
+    """Nothing else is wrong with it."""
+    found = faults(
+        write(with_change("format: {provenance: [message]}", "format: {provenance: []}"))
+    )
+
+    assert 1 == len(found)
+    assert "at least 1 item" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"\xe9", "2 : expected UTF-8 text, byte 4 of the line is not"),
+        (b"\x07", "2 : not valid YAML: the character U+0007 is not allowed"),
+    ],
+)
+def test_what_is_no_text_is_told_with_its_line(tmp_path: Path, bad: bytes, message: str) -> None:
+    """Also where the YAML cannot be read at all."""
+    path = tmp_path / "catalog.yaml"
+    path.write_bytes(b"a: 1\nb: " + bad + b"\n")
+
+    assert [fault[: len(message)] for fault in faults(path)] == [message]
+
+
 def test_a_list_is_no_catalog(write: Write) -> None:
     """A file of another shape is refused as a whole."""
     assert faults(write("- a\n")) == ["1 : expected a mapping with tools, fields, answers"]
@@ -254,25 +318,29 @@ def test_formats_are_enforced() -> None:
     assert check({"day": "not a date"}) is not None
 
 
-# --- base URLs ----------------------------------------------------------------------------------
+# --- questions about a write --------------------------------------------------------------------
 
 
-def test_a_leading_name_in_capitals_is_the_base_url() -> None:
-    """The base URL comes from the environment; the arguments stay to be filled in."""
-    binding = HttpBinding(url="{SHOP_URL}/orders/{order_id}")
-
-    assert binding.variable == "SHOP_URL"
-    filled = binding.with_variables({"SHOP_URL": "http://127.0.0.1:8080/"})
-    assert filled.url == "http://127.0.0.1:8080/orders/{order_id}"
-    assert filled.with_variables({}) is filled
-
-
-@pytest.mark.parametrize(
-    "base", [None, "", "127.0.0.1:8080", "ftp://x", "https://u:p@x", "http://"]
+RETURN_BOOK = with_change("effect: read", "effect: write").replace(
+    HEADERS, HEADERS + "      reconcile: {url: '{LIBRARY_URL}/by-key/{idempotency_key}/{book}'}\n"
 )
-def test_a_wrong_base_url_names_its_variable(base: str | None) -> None:
-    """An absent variable, or one that holds no plain base URL, stops the start."""
-    binding = HttpBinding(url="{SHOP_URL}/orders")
+"""The small catalog with a write that can be asked about."""
 
-    with pytest.raises(DefinitionError, match="set the environment variable SHOP_URL"):
-        binding.with_variables({} if base is None else {"SHOP_URL": base})
+
+def test_a_write_may_be_asked_about(write: Write) -> None:
+    """The key and required arguments may stand in the question's URL; its base is filled in too."""
+    catalog = load_catalog(write(RETURN_BOOK)).catalog
+    binding = catalog.tools["find_loan"].binding
+    assert isinstance(binding, HttpBinding)
+    filled = binding.with_variables({"LIBRARY_URL": "http://127.0.0.1:1"})
+
+    assert filled.reconcile is not None
+    assert "http://127.0.0.1:1/by-key/{idempotency_key}/{book}" == filled.reconcile.url
+
+
+def test_no_argument_may_be_taken_for_the_key(write: Write) -> None:
+    """A customer's words must not choose which call is asked about."""
+    argument = "book: {type: string}\n        idempotency_key: {type: string}\n"
+    found = faults(write(RETURN_BOOK.replace("book: {type: string}\n", argument)))
+
+    assert any("cannot be told from ours" in fault for fault in found), found

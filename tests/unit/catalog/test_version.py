@@ -43,7 +43,11 @@ CATALOG = Catalog.model_validate(
                 "retry": {"attempts": 2},
                 "arguments": {"f": {"provenance": ["message"]}},
                 "errors": {"e": {"description": "E"}},
-                "binding": {"kind": "http", "url": "{U}/x"},
+                "binding": {
+                    "kind": "http",
+                    "url": "{U}/x",
+                    "reconcile": {"url": "{U}/y/{idempotency_key}"},
+                },
             },
             "u": {
                 "description": "U",
@@ -125,6 +129,7 @@ def test_every_definition_was_changed() -> None:
     }
     nested = {"agents", "channels", "queues", "rules", "categories", "thresholds", "fields"}
     nested |= {"answers", "tools", "choices", "retry", "arguments", "errors", "binding"}
+    nested |= {"breaker", "reconcile"}
     every = {(kind, name) for kind in kinds for name in kind.model_fields if name not in nested}
     reached = {(owner, field) for _, owner, field, _ in mutations(CATALOG) if field not in nested}
 
@@ -168,7 +173,7 @@ def test_layout_comments_and_written_defaults_do_not_count() -> None:
 def test_versions_are_the_same_on_every_machine() -> None:
     """The hashes of a fixed catalog never change by themselves: calibrations bind to them."""
     assert (decision_version(CATALOG), presentation_version(CATALOG)) == (
-        "b1e6ffd6bcdf5d82",
+        "d9407108e260bbae",
         "f771ce8ced26994f",
     )
 

@@ -1,6 +1,7 @@
 """``turnstream doctor``: every check with its finding, and what to do about it."""
 
 import json
+import logging
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -190,23 +191,65 @@ def test_a_broker_that_is_not_there_is_named(
 def test_differing_topics_are_named_with_what_mends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `topics apply` can do, and what only the configuration or new topics can."""
+    """What `topics apply` can do, what only the configuration can, and what roles work with."""
     planned(
         monkeypatch,
         Change("conversation.turns", "partitions", "has 6, wanted 4", TOPIC),
         Change("conversation.control", "create", "4 partitions", TOPIC),
+        Change("conversation.actions", "replication", "has 3, wanted 1", TOPIC),
     )
 
     status, findings = examined(deployment(tmp_path))
 
     assert 1 == status
     found = of(findings, "topics")
-    assert ["fail", "fail"] == [one["status"] for one in found]
+    assert ["fail", "fail", "warn"] == [one["status"] for one in found]
     assert [
         ("conversation.control: create: 4 partitions", "turnstream topics apply"),
-        ("conversation.turns: partitions: has 6, wanted 4", found[-1]["remedy"]),
+        ("conversation.turns: partitions: has 6, wanted 4", found[1]["remedy"]),
+        ("conversation.actions: replication: has 3, wanted 1", found[2]["remedy"]),
     ] == [(one["detail"], one["remedy"]) for one in found]
-    assert "set `partitions`" in found[-1]["remedy"]
+    assert "set `partitions`" in found[1]["remedy"]
+    assert "roles work with it" in found[2]["remedy"]
+
+
+def test_another_replica_count_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deployment that works is not called broken."""
+    planned(monkeypatch, Change(TURNS, "replication", "has 3, wanted 1", TOPIC))
+
+    status, findings = examined(deployment(tmp_path))
+
+    assert (0, ["warn"]) == (status, [one["status"] for one in of(findings, "topics")])
+
+
+def test_a_variable_that_nothing_reads_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the one that is meant."""
+    planned(monkeypatch)
+    monkeypatch.setenv("TURNSTREAM_PARTITION", "12")
+
+    status, findings = examined(deployment(tmp_path))
+
+    found = of(findings, "configuration")
+    assert (0, ["warn", "ok"]) == (status, [one["status"] for one in found])
+    assert "TURNSTREAM_PARTITION is set" in found[0]["detail"]
+    assert "set TURNSTREAM_PARTITIONS if" in found[0]["remedy"]
+
+
+def test_notices_of_libraries_do_not_stand_between_the_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they have to say of a healthy cluster helps nobody."""
+    planned(monkeypatch)
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.INFO)
+    try:
+        examined(deployment(tmp_path))
+        assert logging.WARNING == root.level
+    finally:
+        root.setLevel(before)
 
 
 def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -398,8 +441,17 @@ TURNS = "conversation.turns"
         ),
         (Position(TURNS, 0, 9, 0, 5), 1, {}, "fail", "conversation.turns/0 at 9 of 5"),
         (Position(TURNS, 0, 2, 4, 9), 1, {}, "warn", "conversation.turns/0 at 2, log from 4"),
-        (Position(TURNS, 0, 2, 0, 1500), 2, {}, "ok", "2 running, lag 1,498"),
-        (Position(TURNS, 0, 2, 0, 9), 0, {}, "warn", "0 running, lag 7"),
+        (
+            Position(TURNS, 0, 2, 0, 1500),
+            2,
+            {},
+            "ok",
+            "2 running, lag at most 1,498 (markers count)",
+        ),
+        (Position(TURNS, 0, 2, 0, 9, 3), 2, {}, "ok", "2 running, lag 3"),
+        (Position(TURNS, 0, 2, 0, 9), 0, {}, "warn", "0 running, lag at most 7"),
+        (Position(TURNS, 0, 2, 0, 9, 3), 0, {}, "warn", "0 running, lag 3"),
+        (Position(TURNS, 0, 8, 0, 9, 0), 0, {}, "ok", "0 running, lag 0"),
         (Position(TURNS, 0, 9, 0, 9), 0, {}, "ok", "0 running, lag 0"),
         (Position(TURNS, 0, 9, 0, 9), None, {}, "ok", "members not told"),
     ],

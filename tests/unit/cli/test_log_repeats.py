@@ -22,6 +22,14 @@ def record(
     return logging.LogRecord(name, level, __file__, 1, text, values, None)
 
 
+def test_a_text_whose_values_do_not_fit_passes() -> None:
+    """A library's mistake is shown by the handler; it is no exception inside the library."""
+    repeats = Repeats(clock=Clock())
+    wrong = record("%s", 1, 2), record("%s", 1, 2)
+
+    assert [True, True] == [repeats.filter(one) for one in wrong]
+
+
 def passing(repeats: Repeats, *records: logging.LogRecord) -> list[str]:
     """What is written of these lines."""
     return [one.getMessage() for one in records if repeats.filter(one)]

@@ -169,6 +169,20 @@ def test_a_metrics_host_that_is_nowhere_is_named(
     assert "metrics.host" in errors
 
 
+def test_multiprocess_metrics_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a catalog is read: one process's page would show the sums of all, or of none."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+
+    status, errors = run("decide", deployment(tmp_path, catalog="tools: 1"))
+
+    assert 2 == status
+    assert (
+        "metrics: multiprocess mode is not supported; unset PROMETHEUS_MULTIPROC_DIR, each "
+        "process serves its own port"
+    ) in errors
+    assert "catalog.yaml" not in errors
+
+
 def test_an_unknown_role_is_a_usage_error(tmp_path: Path) -> None:
     """The known ones are listed."""
     status, errors = run("dream", deployment(tmp_path))

@@ -67,7 +67,18 @@ def test_control_line() -> None:
         (b'{"session_id": "s"}', "payload: Field required"),
         (b'{"session_id": "s", "payload": {"user_message": ""}}', "payload.user_message"),
         (b'{"conversation_id": "c"}', "text: Field required"),
-        (b'{"conversation_id": "c", "text": "x", "secret": 1}', "secret: Extra inputs"),
+        (
+            b'{"conversation_id": "c", "text": "x", "secret": 1}',
+            "secret: unknown key; expected one of turn_id, ",
+        ),
+        (
+            b'{"conversation_id": "c", "text": "x", "session_claims": {"foo": 1}}',
+            "session_claims.foo: unknown key; expected one of subject_id, permissions, values",
+        ),
+        (
+            b'{"conversation_id": "c", "text": "x", "occurred_at": "2026-01-31T08:00"}',
+            "occurred_at: expected milliseconds since 1970 UTC",
+        ),
         (b'{"a": 1, "b": 1, "c": 1, "d": 1}', "and 3 more"),
     ],
 )

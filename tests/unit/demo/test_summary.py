@@ -25,7 +25,7 @@ def test_counts() -> None:
     assert {("ask", "missing_input"): 2, ("refuse", "policy_block"): 1} == summary.decisions
     assert 2 == summary.open_questions
     assert {"turn buffered": 1} == summary.outcomes
-    assert {("ask", "ask"): 1, ("ask", "refuse"): 1} == summary.agreement
+    assert {("ask", "ask"): 1, ("ask", "refuse"): 1} == summary.agreement.counts
 
 
 def test_agreement_is_a_table_of_five_by_five() -> None:

@@ -11,9 +11,19 @@ from turnstream.config import Settings
 from turnstream.core.contract import Decision
 from turnstream.core.events import Event, HandoffPayload
 from turnstream.demo.talk import Speaker, Talk
-from turnstream.demo.traffic import Passed
+from turnstream.demo.traffic import DeadLettered, Passed
 
 HAND_OFF = Decision(action="handoff", tool=None, missing_field=None, reason_code="unsupported")
+
+
+def test_a_turn_that_was_put_aside_is_unanswered() -> None:
+    """The line is settled, since nobody will reply, and counts as one without its reply."""
+    console = Console(file=io.StringIO(), width=300)
+    talk = Talk(Settings(), Speaker("c", "console"), console)
+    dead = DeadLettered("c", "conversation.turns", "unsupported")
+    talk._take(Passed("conversation.turns", "conversation.turns", 0, 0, 0, dead))
+
+    assert (1, 1) == (talk._settled, talk._put_aside)
 
 
 def changed(one: Passed, **changes: Any) -> Passed:

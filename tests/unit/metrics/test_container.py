@@ -28,7 +28,9 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 def metrics(registry: CollectorRegistry) -> Metrics:
     """The metrics of a deployment with one tool and two topics."""
-    return Metrics(registry, tools=("get_order_status",), topics=TOPICS)
+    return Metrics(
+        registry, tools=("get_order_status",), deciders=("catalog_rules",), topics=TOPICS
+    )
 
 
 def series(registry: CollectorRegistry) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -48,10 +50,12 @@ def use_everything(metrics: Metrics, word: str, number: int = 1) -> None:
     metrics.handed_off(word)
     metrics.proposed(number)
     metrics.decider_failed(word)
+    metrics.decider_retried(word, failure=word)
     metrics.outcome(of=word, outcome=word)
     metrics.tool_called(word, outcome=word)
     metrics.tool_attempted(word, seconds=number)
     metrics.tool_retried(word)
+    metrics.tool_reconciled(word, verdict=word)
     metrics.answered(word)
     metrics.classified(word)
     metrics.compared(word)
@@ -66,6 +70,20 @@ def use_everything(metrics: Metrics, word: str, number: int = 1) -> None:
     metrics.oldest_unfinished(word, 0, 1)
     metrics.position(word, 0, committed=1)
     metrics.restored(0, abs(number), 1, number)
+
+
+def test_the_last_contact_is_told_at_each_scrape(
+    registry: CollectorRegistry, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time, so that it can be seen while nothing happens."""
+    monkeypatch.setattr("turnstream.metrics.container.time.time", lambda: 1_000.0)
+    silence = [30.0]
+    metrics.watch_brokers(lambda: silence[0])
+    name = ("turnstream_broker_contact_timestamp_seconds", ())
+    before = series(registry)[name]
+    silence[0] = 60.0
+
+    assert (970.0, 940.0) == (before, series(registry)[name])
 
 
 def test_the_exposition_is_the_catalogue(registry: CollectorRegistry, metrics: Metrics) -> None:
@@ -92,6 +110,9 @@ def test_the_samples_have_the_labels_of_the_catalogue(
     use_everything(metrics, TURNS)
     metrics.parked(0, 1)
     metrics.unreadable(0, 1)
+    metrics.full(0, full=True)
+    metrics.watch_tools(lambda: {"get_order_status": "open"})
+    metrics.watch_deciders(lambda: {"catalog_rules": "open"})
     metrics.watch_pending(lambda: [Pending(TURNS, 0, 1, 1)])
 
     by_name = {metric.name: metric for metric in CATALOGUE}
@@ -162,7 +183,7 @@ def test_known_values_keep_their_names(registry: CollectorRegistry, metrics: Met
     assert found[
         "turnstream_decisions_total", (("action", "ask"), ("reason_code", "missing_input"))
     ]
-    assert found["turnstream_handoffs_total", (("cause", "decider"),)] == 1
+    assert found["turnstream_handoffs_total", (("cause", "proposed"),)] == 1
     assert found[
         "turnstream_tool_calls_total", (("outcome", "failed"), ("tool", "get_order_status"))
     ]

@@ -1,8 +1,12 @@
 """Reading words: folding, splitting, correcting, and what a negation reaches."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
 
-from turnstream.text import OptionTexts, TextIndex
+from turnstream.text import OptionTexts, TextIndex, vocabulary
 from turnstream.text.lexicon import lexicon_of
 from turnstream.text.mentions import Mentions
 from turnstream.text.vocabulary import Speller, Stems
@@ -59,6 +63,52 @@ def test_speller(written: str, meant: str | None) -> None:
     speller = Speller(["commande", "cancel", "disponible"], ["where", "parce"])
 
     assert meant == speller.meant(written)
+
+
+LETTERS = "abcdeinorstué配"
+
+
+@given(
+    known=st.lists(st.text(LETTERS, min_size=1, max_size=9), max_size=20),
+    function=st.lists(st.text(LETTERS, min_size=1, max_size=9), max_size=5),
+    word=st.text(LETTERS, min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_the_speller_leaves_out_only_what_cannot_be_meant(
+    known: list[str], function: list[str], word: str, data: st.DataObject
+) -> None:
+    """It finds what a comparison with every known word would."""
+    if known:
+        begun = data.draw(st.sampled_from(known))
+        word = data.draw(st.sampled_from([word, begun + word[:1], begun[:-1], begun[1:]])) or word
+
+    assert compared_with_all(word, known, function) == Speller(known, function).meant(word)
+
+
+def compared_with_all(word: str, content: list[str], function: list[str]) -> str | None:
+    """The word that is meant, found without any index."""
+    if 1 < len(word) <= 4 and not set("aeiouy") & set(word):
+        found = [one for one in content if one[0] == word[0] and in_order(word, one)]
+        return min(
+            found, key=lambda one: (vocabulary._consonants(one) - len(word), one), default=None
+        )
+    if len(word) < 4:
+        return None
+    if cut := [one for one in content if one.startswith(word)]:
+        return min(cut, key=lambda one: (len(one), one))
+    everything = sorted({*content, *(one for one in function if len(one) >= 4)})
+    best = process.extractOne(
+        word, everything, scorer=OSA.normalized_similarity, score_cutoff=vocabulary._SIMILAR
+    )
+    if best is None or not (best[0] in content or len(best[0]) == len(word)):
+        return None
+    return str(best[0])
+
+
+def in_order(letters: str, word: str) -> bool:
+    """Whether a word has the letters in this order."""
+    rest = iter(word)
+    return all(letter in rest for letter in letters)
 
 
 @pytest.mark.parametrize(
