@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DELETE_ON_ERROR:
 # Stamps of one environment: two installs at once would fight over it.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check bench clean
+.PHONY: help demo test test-fast chaos check bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,12 @@ test: $(VENV)/.installed-dev ## run every test, on a real Kafka
 
 test-fast: $(VENV)/.installed-dev ## run the tests that need no Kafka
 	$(BIN)/pytest -m "not kafka" $(ARGS)
+
+# A run of 20,000 turns takes minutes: SEEDS=2 TURNS=3000 for a look, ARGS="--only protections".
+SEEDS ?= 20
+TURNS ?= 20000
+chaos: $(VENV)/.installed-dev ## break processes and brokers in seeded runs, and verify (SEEDS=, TURNS=)
+	$(BIN)/python -m tests.chaos --seeds $(SEEDS) --turns $(TURNS) $(ARGS)
 
 check: $(VENV)/.installed-dev ## lint, formatting, types, import arrows
 	$(BIN)/ruff check .
