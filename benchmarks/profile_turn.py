@@ -21,7 +21,7 @@ from turnstream.core.step import step
 from turnstream.roles.intake import source_of
 from turnstream.roles.run import tune_collector
 
-CHUNK = 20
+CHUNK = 64
 """Records that the stream takes through one stage before the next."""
 
 STAGES = (
@@ -112,7 +112,7 @@ def whole_turn(count: int, *, chunk: int) -> float:
 
     Args:
         count: How many turns.
-        chunk: How many go through one stage before the next; the stream takes 20.
+        chunk: How many go through one stage before the next; the stream takes 64.
     """
     work = Work(settings("unused:9092", "profile."))
     tune_collector()

@@ -34,7 +34,7 @@ S = TypeVar("S")
 
 logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 20
+_CHUNK: Final = 64
 """Records taken from one source before the others have a turn: one fetch may hold thousands of
 one partition."""
 
