@@ -251,7 +251,10 @@ def test_a_candidate_that_no_pod_would_have_is_refused() -> None:
     assert "--set-file catalog.text=catalog.yaml" in command
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="needs the helm command")
+@pytest.mark.skipif(
+    shutil.which("helm") is None,
+    reason="rendering needs the helm command; other tests read the templates without it",
+)
 @pytest.mark.parametrize(
     ("options", "refused"),
     [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnstream.config import Settings
+    from turnstream.stream.letters import Selection
 
 app = typer.Typer(no_args_is_help=True, help="List, show, replay and discard dead letters.")
 
@@ -175,21 +176,19 @@ def replay_command(  # noqa: PLR0917 - typer calls it by name
     when some were left as they are, with 2 when it was refused.
     """
     with _command("replay", config) as (settings, errors):
-        from turnstream.cli.letter_filters import now_ms, selection
         from turnstream.cli.letter_work import Work
 
-        wanted = selection(
+        wanted = _wanted(
+            "replay",
             settings,
-            letters=letters or (),
-            topics=topic or (),
-            reasons=reason or (),
+            letters=letters,
+            topics=topic,
+            reasons=reason,
             conversation=conversation,
             since=since,
             until=until,
-            now=now_ms(),
+            everything=everything,
         )
-        if wanted.everything and not everything:
-            _stop("replay", "name letters, give a filter, or --all for every open letter")
         work = Work(
             settings,
             actor=_actor("replay", actor),
@@ -223,21 +222,19 @@ def discard_command(  # noqa: PLR0917 - typer calls it by name
     1 when it was not confirmed, with 2 when it was refused.
     """
     with _command("discard", config) as (settings, errors):
-        from turnstream.cli.letter_filters import now_ms, selection
         from turnstream.cli.letter_work import Work
 
-        wanted = selection(
+        wanted = _wanted(
+            "discard",
             settings,
-            letters=letters or (),
-            topics=topic or (),
-            reasons=reason or (),
+            letters=letters,
+            topics=topic,
+            reasons=reason,
             conversation=conversation,
             since=since,
             until=until,
-            now=now_ms(),
+            everything=everything,
         )
-        if wanted.everything and not everything:
-            _stop("discard", "name letters, give a filter, or --all for every open letter")
         work = Work(
             settings,
             actor=_actor("discard", actor),
@@ -247,6 +244,36 @@ def discard_command(  # noqa: PLR0917 - typer calls it by name
             confirm=None if yes else _confirm("discard"),
         )
         raise typer.Exit(asyncio.run(work.discard(wanted, dry_run=dry_run)))
+
+
+def _wanted(
+    name: str,
+    settings: "Settings",
+    *,
+    letters: list[str] | None,
+    topics: list[str] | None,
+    reasons: list[str] | None,
+    conversation: str | None,
+    since: str | None,
+    until: str | None,
+    everything: bool,
+) -> "Selection":
+    """The letters that a command is to act on; all of them only when that is said."""
+    from turnstream.cli.letter_filters import now_ms, selection
+
+    wanted = selection(
+        settings,
+        letters=letters or (),
+        topics=topics or (),
+        reasons=reasons or (),
+        conversation=conversation,
+        since=since,
+        until=until,
+        now=now_ms(),
+    )
+    if wanted.everything and not everything:
+        _stop(name, "name letters, give a filter, or --all for every open letter")
+    return wanted
 
 
 @contextmanager
