@@ -253,7 +253,7 @@ def test_a_candidate_that_no_pod_would_have_is_refused() -> None:
 
 @pytest.mark.skipif(
     shutil.which("helm") is None,
-    reason="rendering needs the helm command; other tests read the templates without it",
+    reason="rendering needs helm; the texts are tested without it",
 )
 @pytest.mark.parametrize(
     ("options", "refused"),

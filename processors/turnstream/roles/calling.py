@@ -42,12 +42,17 @@ def pause(tool: Tool, attempt: int, *, reply: ToolReply, seed: str) -> float | N
         The policy's wait, after the time that the other side wants to be left alone. None when that
         is longer than the policy allows: to call earlier would be no help.
     """
+    asked = reply.retry_after_seconds or 0.0
+    if asked > tool.retry.max_retry_after_seconds:
+        return None
+    return asked + _backoff(tool, attempt, seed=seed)
+
+
+def _backoff(tool: Tool, attempt: int, *, seed: str) -> float:
     policy = tool.retry
-    wait = backoff(
+    return backoff(
         attempt, first=policy.backoff_seconds, longest=policy.max_backoff_seconds, seed=seed
     )
-    asked = reply.retry_after_seconds or 0.0
-    return None if asked > policy.max_retry_after_seconds else asked + wait
 
 
 class ToolCalls:
@@ -122,13 +127,7 @@ class ToolCalls:
             found = await self._bindings[call.tool].reconcile(call)
             if found.verdict != "unknown" or not found.retryable or attempt >= tool.retry.attempts:
                 break
-            wait = backoff(
-                attempt,
-                first=tool.retry.backoff_seconds,
-                longest=tool.retry.max_backoff_seconds,
-                seed=f"{call.idempotency_key}/reconcile",
-            )
-            await lane.rest(wait)
+            await lane.rest(_backoff(tool, attempt, seed=f"{call.idempotency_key}/reconcile"))
             attempt += 1
         self._metrics.tool_reconciled(call.tool, verdict=found.verdict)
         log.warning("asked what became of a call", tool=call.tool, verdict=found.verdict)

@@ -192,11 +192,9 @@ class ExecuteHandler:
         lane: LaneContext[Execution],
     ) -> Handled[Execution]:
         """Write down that the call is about to be made, then make it."""
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("before_started")
+        await failpoints.reach("before_started")
         await lane.commit(_key(record, action), self._reports.started(action, attempt))
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_started")
+        await failpoints.reach("after_started")
         return await self._call(
             record, action, tool=tool, attempt=attempt, perhaps_done=False, lane=lane
         )
@@ -215,8 +213,7 @@ class ExecuteHandler:
         call = cast("CallPayload", action.call)
         while True:
             reply = await self._attempt(action, call, tool=tool, lane=lane)
-            if failpoints.armed is not None:
-                await failpoints.armed.reach("after_call")
+            await failpoints.reach("after_call")
             perhaps_done = perhaps_done or reply.outcome_unknown
             ended = self._reports.judged(tool, reply, attempt=attempt, perhaps_done=perhaps_done)
             wait = pause(tool, attempt, reply=reply, seed=action.action_id)

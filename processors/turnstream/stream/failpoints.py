@@ -228,3 +228,9 @@ def _fail(rule: Rule) -> None:
 if set(get_args(Point)) != set(POINTS):
     message = "every failpoint is described, and nothing else"
     raise AssertionError(message)
+
+
+async def reach(point: Point) -> None:
+    """Pass a point; nothing happens unless this process was told to fail there."""
+    if armed is not None:
+        await armed.reach(point)

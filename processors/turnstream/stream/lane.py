@@ -413,8 +413,7 @@ class Lane(Generic[S]):
         # Step 6
         position = batches.end(self._role.settings.changelog)
         self.states.commit(records, last=last, position=position, at=at)
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_store")
+        await failpoints.reach("after_store")
         for work in taken:
             if work.waiter is not None and not work.waiter.done():
                 work.waiter.set_result(None)
@@ -425,25 +424,20 @@ class Lane(Generic[S]):
 
     async def _publish(self, batches: Batches, offsets: Mapping[TopicPartition, int]) -> None:
         """Steps 4 and 5 of a transaction."""
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("before_begin")
+        await failpoints.reach("before_begin")
         await self._producer.begin_transaction()
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_begin")
+        await failpoints.reach("after_begin")
         # Step 4
         waiting: list[Awaitable[object]] = [*await batches.send()]
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_send")
+        await failpoints.reach("after_send")
         if offsets:
             group = self._role.settings.group
             waiting.append(self._producer.send_offsets_to_transaction(offsets, group))
         await asyncio.gather(*waiting)
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("before_commit")
+        await failpoints.reach("before_commit")
         # Step 5
         await self._producer.commit_transaction()
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_commit")
+        await failpoints.reach("after_commit")
 
     def _move_prefixes(self, taken: Sequence[Work[S]]) -> list[Source[S]]:
         for work in taken:

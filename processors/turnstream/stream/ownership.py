@@ -121,12 +121,10 @@ class Ownership(Generic[S]):
         began = time.monotonic()
         # 1. Fence: open the lanes. The former owner can commit nothing from here on, and what it
         #    had open is ended, so what is committed now is all there will be.
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("before_fence")
+        await failpoints.reach("before_fence")
         lanes = self._lanes = {partition: self._new_lane(partition) for partition in partitions}
         await asyncio.gather(*(lane.fence() for lane in lanes.values()))
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_fence")
+        await failpoints.reach("after_fence")
         # 2. Restore the committed state.
         tps = [
             TopicPartition(topic, partition)
@@ -142,8 +140,7 @@ class Ownership(Generic[S]):
             for state in states.values():
                 state.records.close()
             raise
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_restore")
+        await failpoints.reach("after_restore")
         # 3. Read the committed offsets. Every partition of a group that ever started has one; a
         #    topic added later starts at its beginning.
         committed = await positions.committed(tps)
@@ -152,12 +149,10 @@ class Ownership(Generic[S]):
             tp: _start(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
             for tp in tps
         }
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_committed")
+        await failpoints.reach("after_committed")
         # 4. Seek every source partition, offset 0 and never-committed ones included.
         await positions.seek(starts)
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_seek")
+        await failpoints.reach("after_seek")
         # 5. Open the intake.
         for partition, lane in lanes.items():
             lane.start(
@@ -174,8 +169,7 @@ class Ownership(Generic[S]):
         self.dispatcher.open(lanes)
         self._ticker = asyncio.create_task(self._tick(), name="timers")
         self._role.observer.lanes(len(lanes))
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_intake_open")
+        await failpoints.reach("after_intake_open")
         logger.info(
             "lanes open: %s; %s keys, %s changelog records read, %.2f s",
             ", ".join(map(str, partitions)),
@@ -226,12 +220,10 @@ class Ownership(Generic[S]):
             self._ticker = None
         self.stalls.look(())
         self.observe_ends = False
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_intake_closed")
+        await failpoints.reach("after_intake_closed")
         # 2. Wait for running handlers within the grace.
         late = await self.dispatcher.wait_running(self._settings.grace_seconds)
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_handlers")
+        await failpoints.reach("after_handlers")
         # 3. The last commit.
         lanes = tuple(self._lanes.values())
         try:
@@ -239,14 +231,12 @@ class Ownership(Generic[S]):
                 await asyncio.gather(*(lane.drain() for lane in lanes))
         except TimeoutError:
             self._role.fail(LaneFailed("the last commit before giving up partitions timed out"))
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_last_commit")
+        await failpoints.reach("after_last_commit")
         # 4. Close the producers.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(lane.close() for lane in lanes))
-        if failpoints.armed is not None:
-            await failpoints.armed.reach("after_lanes_closed")
+        await failpoints.reach("after_lanes_closed")
         # 5. Drop the state, forget the lanes.
         self._lanes = {}
         self.dispatcher.forget()

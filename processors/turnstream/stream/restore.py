@@ -173,8 +173,7 @@ async def _catch_up(states: Mapping[int, RestoredState], *, settings: StreamSett
                         break
             for tp, records in fetched.items():
                 states[tp.partition].apply(records, position=records[-1].offset + 1)
-            if failpoints.armed is not None:
-                await failpoints.armed.reach("during_restore")
+            await failpoints.reach("during_restore")
             behind = {tp for tp in behind if await consumer.position(tp) < ends[tp]}
         for tp in tps:
             states[tp.partition].records.write({}, position=ends[tp], at=at)
