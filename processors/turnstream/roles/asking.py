@@ -191,7 +191,9 @@ class Asking:
                 raise begun
             reply = provider.decider.propose(request) if begun is None else begun
             if not isinstance(reply, Proposal):
-                reply = await asyncio.wait_for(reply, self._effort.timeout)
+                # Not `wait_for`: before Python 3.12 it starts a task for each reply.
+                async with asyncio.timeout(self._effort.timeout):
+                    reply = await reply
         except TRANSIENT as failure:
             provider.failed()
             return failure
