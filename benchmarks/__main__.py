@@ -1,6 +1,7 @@
 """Every measurement on one broker, and one summary: `python -m benchmarks [--quick]`."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,8 @@ def main() -> None:
                 tables.append(shown)
                 progress.advance(task)
     finish("all", found, *tables, summary(found))
+    # Of correctness alone: how fast a run was depends on the machine and on what else it does.
+    sys.exit(1 if faults(found) else 0)
 
 
 def _of(module: Any, *arguments: Any, **more: Any) -> tuple[dict[str, Any], Table]:
@@ -58,7 +61,10 @@ def _of(module: Any, *arguments: Any, **more: Any) -> tuple[dict[str, Any], Tabl
 
 
 def summary(found: dict[str, Any]) -> Table:
-    """Return the figures that the promises are about."""
+    """Return the figures that the promises are about, and whether each is what is wanted.
+
+    Speed is judged at full size only: with a tenth of the turns a start is most of what is seen.
+    """
     peers = {name: throughput.best(runs) for name, runs in found["throughput"]["peers"].items()}
     ours, stock = peers["decide"], peers["faust"]
     ratio = ours["turns_per_second"] / stock["turns_per_second"]
@@ -66,24 +72,49 @@ def summary(found: dict[str, Any]) -> Table:
     steady = found["latency"]["rates"][0]
     disk = [one for one in found["recovery"]["starts"] if one["disk_mb"]]
     longest, most = (max(one[what] for one in disk) for what in ("seconds", "peak_mb"))
-    exact = not any(run["faults"] for run in (*peers.values(), *found["a slow model"]["peers"]))
+    stored = f"{found['recovery']['conversations']:,} conversations on disk"
+    faulty = faults(found)
+
+    def reached(yes: bool) -> str:
+        return "not judged" if found["quick"] else _mark(yes)
+
     rows = [
-        ("throughput of decide", f"{ours['turns_per_second']:,} turns/s", ""),
-        ("to the stock Faust agent", f"{ratio:.1f}x", "at least 3x"),
-        ("with a 50 ms model", f"{slow['turns_per_second']:,} turns/s", "at least 3,000 turns/s"),
+        ("throughput of decide", f"{ours['turns_per_second']:,} turns/s", "", ""),
+        ("to the stock Faust agent", f"{ratio:.1f}x", "at least 3x", reached(ratio >= 3)),
+        (
+            "with a 50 ms model",
+            f"{slow['turns_per_second']:,} turns/s",
+            "at least 3,000 turns/s",
+            reached(slow["turns_per_second"] >= 3_000),
+        ),
         (
             "latency at 500 turns/s",
             f"p50 {steady['p50_ms']:.0f} ms, p99 {steady['p99_ms']:.0f} ms",
             "",
+            "",
         ),
+        (f"restart with {stored}", f"{longest:.1f} s", "under 30 s", reached(longest < 30)),
+        ("memory at its highest then", f"{most:,} MB", "under 600 MB", reached(most < 600)),
         (
-            f"restart with {found['recovery']['conversations']:,} conversations on disk",
-            f"{longest:.0f} s, {most:,} MB",
-            "under 30 s and 600 MB",
+            "order and state of every run",
+            f"FAULTS in {', '.join(faulty)}" if faulty else "exact",
+            "exact",
+            _mark(not faulty),
         ),
-        ("order and state of every run", "exact" if exact else "FAULTS, see above", "exact"),
     ]
-    return Table("Summary", ("what", "measured", "wanted"), rows)
+    return Table("Summary", ("what", "measured", "wanted", "reached"), rows)
+
+
+def faults(found: dict[str, Any]) -> list[str]:
+    """Return whose runs left behind what they must not, in any round."""
+    slow = found["a slow model"]
+    runs = [one for rounds in found["throughput"]["peers"].values() for one in rounds]
+    runs += [*slow["peers"], *slow["rounds"]]
+    return list(dict.fromkeys(one["peer"] for one in runs if one["faults"]))
+
+
+def _mark(reached: bool) -> str:
+    return "yes" if reached else "NO"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from turnstream.core.events import ConversationTurn
 from turnstream.demo.kafka import KafkaBroker
 from turnstream.stream.codec import Codec
 from turnstream.stream.partitioner import partitioner
-from turnstream.stream.topics import wanted_topics
+from turnstream.stream.topics import DEAD_LETTERS, wanted_topics
 
 # New topics have no leader for a moment; the producer says so each time it tries again.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -50,12 +50,15 @@ async def admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
         await client.close()
 
 
-async def create_topics(settings: Settings, *, stamped: Sequence[str] = ()) -> None:
+async def create_topics(
+    settings: Settings, *, stamped: Sequence[str] = (), only: Collection[str] | None = None
+) -> None:
     """Create a deployment's topics.
 
     Args:
         settings: The deployment.
         stamped: Physical topics whose records get the broker's time of their arrival.
+        only: Physical topics that are needed, besides those of dead letters; all by default.
     """
     topics = [
         NewTopic(
@@ -68,6 +71,7 @@ async def create_topics(settings: Settings, *, stamped: Sequence[str] = ()) -> N
             },
         )
         for topic in wanted_topics(settings)
+        if only is None or topic.name.removesuffix(DEAD_LETTERS) in only
     ]
     async with admin(settings.kafka.bootstrap_servers) as client:
         await client.create_topics(topics)
@@ -87,8 +91,12 @@ async def produce(settings: Settings, turns: Sequence[ConversationTurn]) -> None
     """Send turns as a gateway would: Avro, keyed, on their key's partition, in order."""
     codec, choose = Codec(), partitioner(settings.turns.partitioner)
     topic = settings.topics.name("conversation.turns")
+    # Idempotent: a turn sent again after a timeout would be one turn more than was checked for.
     producer = AIOKafkaProducer(
-        bootstrap_servers=settings.kafka.bootstrap_servers, linger_ms=5, max_batch_size=262_144
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        enable_idempotence=True,
+        linger_ms=5,
+        max_batch_size=262_144,
     )
     await producer.start()
     try:

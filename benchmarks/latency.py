@@ -19,7 +19,7 @@ from benchmarks.load import turns as make_turns
 from benchmarks.report import Table, finish
 from benchmarks.runner import RunFailed, start, stop, tail
 from benchmarks.work import settings
-from turnstream.core.events import ActionEvent, Outcome
+from turnstream.core.publications import ActionEvent, Outcome
 from turnstream.stream.codec import Codec
 from turnstream.stream.partitioner import partitioner
 
@@ -41,7 +41,7 @@ async def _measure(bootstrap: str, rate: int, seconds: float) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="turnstream-bench-"))
     argument = {"bootstrap": bootstrap, "prefix": prefix, "folder": str(folder)}
     process = start("peers.turnstream_decide", argument, log=folder / "log")
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=0)
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=0)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         isolation_level="read_committed",
@@ -52,20 +52,19 @@ async def _measure(bootstrap: str, rate: int, seconds: float) -> dict[str, Any]:
     await consumer.start()
     seen: dict[Place, float] = {}
     sent: dict[Place, float] = {}
-    everything = asyncio.Event()
     places = {
         TopicPartition(run.topics.name(logical), one): logical
         for logical in ("conversation.actions", "conversation.outcomes")
         for one in range(run.partitions)
     }
     consumer.assign(list(places))
-    reader = asyncio.create_task(_read(consumer, places, seen, len(load), everything))
+    reader = asyncio.create_task(read(consumer, places, seen))
     try:
-        await _send(producer, run, load[:warm_up], sent, rate=rate)
-        await _until(lambda: len(seen) >= warm_up, process, folder / "log")
+        await send(producer, run, load[:warm_up], sent, rate=rate)
+        await until(lambda: len(seen) >= warm_up, process, folder / "log")
         warm = set(sent)
-        await _send(producer, run, load[warm_up:], sent, rate=rate)
-        await _until(everything.is_set, process, folder / "log")
+        await send(producer, run, load[warm_up:], sent, rate=rate)
+        await until(lambda: len(seen) >= len(load), process, folder / "log")
     finally:
         reader.cancel()
         await consumer.stop()
@@ -79,18 +78,18 @@ async def _measure(bootstrap: str, rate: int, seconds: float) -> dict[str, Any]:
     return {
         "turns": len(took),
         "rate": round(len(took) / (last - first)),
-        "p50_ms": _at(took, 0.5),
-        "p90_ms": _at(took, 0.9),
-        "p99_ms": _at(took, 0.99),
+        "p50_ms": quantile(took, 0.5),
+        "p90_ms": quantile(took, 0.9),
+        "p99_ms": quantile(took, 0.99),
         "max_ms": round(took[-1], 1),
     }
 
 
-def _at(ordered: list[float], share: float) -> float:
+def quantile(ordered: list[float], share: float) -> float:
     return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)], 1)
 
 
-async def _send(
+async def send(
     producer: AIOKafkaProducer, run: Any, turns: Any, sent: dict[Place, float], *, rate: int
 ) -> None:
     """Send at a steady rate; what comes late is not made up for by its start time."""
@@ -111,12 +110,10 @@ async def _send(
         sent[placed.partition, placed.offset] = at
 
 
-async def _read(
+async def read(
     consumer: AIOKafkaConsumer,
     places: dict[TopicPartition, str],
     seen: dict[Place, float],
-    count: int,
-    everything: asyncio.Event,
 ) -> None:
     codec = Codec()
     while True:
@@ -127,11 +124,9 @@ async def _read(
                 event = codec.decode(places[place], record.value)
                 assert isinstance(event, ActionEvent | Outcome)
                 seen.setdefault((event.source.partition, event.source.offset), now)
-        if len(seen) >= count:
-            everything.set()
 
 
-async def _until(reached: Any, process: Any, log: Path) -> None:
+async def until(reached: Any, process: Any, log: Path) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while not reached():
         if process.poll() is not None or time.monotonic() > deadline:

@@ -18,7 +18,7 @@ from benchmarks.broker import create_topics, delete_topics, ends, fresh_prefix, 
 from benchmarks.load import turns as make_turns
 from benchmarks.meter import read
 from benchmarks.verify import Checked, check
-from benchmarks.work import PARTITIONS, outputs, settings
+from benchmarks.work import outputs, settings
 from turnstream.config import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,7 +175,7 @@ async def _until_done(
     while True:
         if process.poll() is not None:
             raise RunFailed(f"the process ended with {process.returncode}\n{tail(log)}")
-        now = await ends(run.kafka.bootstrap_servers, list(topics.values()), PARTITIONS)
+        now = await ends(run.kafka.bootstrap_servers, list(topics.values()), run.partitions)
         still = still + 1 if now == last else 0
         if sum(now[topic] for topic in decided) >= count and still >= 8:
             return

@@ -2,13 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from benchmarks.broker import read_all
 from turnstream.config import Settings
-from turnstream.core.events import ActionEvent, ConversationTurn, Outcome
+from turnstream.core.events import ConversationTurn
+from turnstream.core.publications import ActionEvent, Outcome
 from turnstream.core.record import load
 from turnstream.stream.codec import Codec
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.partitioner import partitioner
 
 
@@ -16,7 +19,7 @@ class Checked(NamedTuple):
     """What a run left behind."""
 
     last_at: float
-    """When the broker took the last event, seconds since 1970."""
+    """When the broker took the last event that is timed, seconds since 1970."""
     events: int
     faults: dict[str, int]
     """Kind of fault to its count; empty for a correct run."""
@@ -25,7 +28,11 @@ class Checked(NamedTuple):
 
 
 async def check(
-    settings: Settings, turns: Sequence[ConversationTurn], *, changelog: str | None
+    settings: Settings,
+    turns: Sequence[ConversationTurn],
+    *,
+    changelog: str | None,
+    timed: int | None = None,
 ) -> Checked:
     """Read a run's topics and compare them with the turns that were sent.
 
@@ -33,6 +40,7 @@ async def check(
         settings: The run.
         turns: Everything that was sent.
         changelog: Where the state was written, if anywhere.
+        timed: How many of the first turns count for the last event's time; all by default.
     """
     codec = Codec()
     servers, partitions = settings.kafka.bootstrap_servers, settings.partitions
@@ -43,13 +51,15 @@ async def check(
     decisions: dict[str, tuple[Any, ...]] = {}
     ids: Counter[str] = Counter()
     turn_at = _places(settings, turns)
+    counting = set(islice(turn_at, timed))
     last_at = 0.0
     for logical in ("conversation.actions", "conversation.outcomes"):
         for record in await read_all(servers, settings.topics.name(logical), partitions):
             event = codec.decode(logical, record.value)
             assert isinstance(event, ActionEvent | Outcome)
-            last_at = max(last_at, record.timestamp / 1000)
             source = event.source
+            if (source.partition, source.offset) in counting:
+                last_at = max(last_at, record.timestamp / 1000)
             sources[source.topic, source.partition, source.offset] += 1
             if isinstance(event, ActionEvent):
                 ids[event.action_id] += 1
@@ -71,7 +81,7 @@ async def check(
     if changelog is not None:
         counted: dict[str, int] = {}
         for record in await read_all(servers, changelog, partitions):
-            if record.value:
+            if record.value and record.key != IMPRINT_KEY:
                 key, value = _state(record.key, record.value)
                 counted[key] = load(value).input_no
         wrong = sum(counted.get(name) != count for name, count in expected.items())
@@ -85,7 +95,7 @@ async def check(
 
 
 def _places(settings: Settings, turns: Sequence[ConversationTurn]) -> dict[tuple[int, int], str]:
-    """Return partition and offset of each turn, on a topic that holds nothing else."""
+    """Return the place of each turn, in their order; the topic holds nothing else."""
     choose = partitioner(settings.turns.partitioner)
     following = [0] * settings.partitions
     found: dict[tuple[int, int], str] = {}

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from turnstream import demo
 from turnstream.config import Settings
 from turnstream.core.conversation import Conversation
-from turnstream.roles.decide import ConversationFormat, DecideHandler, build
+from turnstream.roles.conversation_format import ConversationFormat
+from turnstream.roles.decide import DecideHandler, build
 from turnstream.roles.deployment import Deployment
 from turnstream.stream import Handled, concluded
 

@@ -33,6 +33,7 @@ def read() -> Options:
         given["prefix"],
         delay_seconds=given.get("delay_seconds", 0.0),
         stream=given.get("stream", {}),
+        **given.get("more", {}),
     )
     return Options(settings, Meter(folder / "meter"), f"{given['prefix']}group", folder)
 

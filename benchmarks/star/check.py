@@ -9,18 +9,14 @@ from aiokafka.structs import ConsumerRecord
 from benchmarks.broker import read_all
 from turnstream.config import Settings
 from turnstream.core.contract import ACTIONS, faults
-from turnstream.core.events import (
+from turnstream.core.events import Answer, ConversationTurn, Event, Label, ToolResult
+from turnstream.core.publications import (
     PAYLOAD_OF,
     ActionEvent,
-    Answer,
-    ConversationTurn,
-    Event,
-    Label,
     OutboundMessage,
     Outcome,
     ShadowComparison,
     ShadowProposal,
-    ToolResult,
 )
 from turnstream.stream.codec import Codec
 
