@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.network import NETWORK
 from turnstream.demo.embedded import EmbeddedBroker
 from turnstream.demo.kafka import KafkaBroker
 
@@ -22,6 +23,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("turnstream")
+
+# What a test gets from elsewhere, the next run may not get.
+NETWORK.install()
 
 # A shell starts what it puts into the background with SIGINT ignored, and every process that the
 # tests start would inherit that.
@@ -47,6 +51,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kafka)
         if "embedded_bootstrap" in names:
             item.add_marker(pytest.mark.embedded)
+
+
+@pytest.fixture(autouse=True)
+def _this_machine_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that reaches for another machine, whatever became of the error."""
+    named = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    NETWORK.open = bool(named) and request.node.get_closest_marker("kafka") is not None
+    yield
+    NETWORK.open = False
+    attempts = NETWORK.attempts()
+    assert not attempts, f"this test, or what it left running, tried {', '.join(attempts)}"
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from turnstream.core.contract import TABLE, Decision
-from turnstream.core.events import PAYLOAD_OF, ActionEvent, ConversationTurn, Event, Millis
+from turnstream.core.events import ConversationTurn, Event, Millis
+from turnstream.core.publications import PAYLOAD_OF, ActionEvent
 
 NAMES = st.text(min_size=1, max_size=20)
 LONGS = st.integers(min_value=-(2**63), max_value=2**63 - 1)

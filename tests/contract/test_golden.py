@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from turnstream.core.contract import ACTIONS
-from turnstream.core.events import ActionEvent
+from turnstream.core.publications import ActionEvent
 from turnstream.stream.codec import Codec
 
 GOLDEN: dict[str, Any] = orjson.loads((Path(__file__).parent / "golden_actions.json").read_bytes())

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from turnstream.core.events import ActionEvent, Event, Outcome
+from turnstream.core.events import Event
+from turnstream.core.publications import ActionEvent, Outcome
 from turnstream.stream.compatibility import check_packaged, house_faults, model_faults
 from turnstream.stream.contracts import EVENTS, newest
 

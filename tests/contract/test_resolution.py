@@ -8,7 +8,8 @@ import fastavro
 import orjson
 import pytest
 
-from turnstream.core.events import ActionEvent, ConversationTurn, Outcome, ToolResult
+from turnstream.core.events import ConversationTurn, ToolResult
+from turnstream.core.publications import ActionEvent, Outcome
 from turnstream.stream.codec import Codec, MalformedValue
 from turnstream.stream.contracts import (
     newest,
