@@ -10,9 +10,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from turnstream.core.errors import TurnstreamError
-from turnstream.core.events import ShadowComparison
+from turnstream.core.publications import ShadowComparison
 from turnstream.stream.codec import MalformedValue
 from turnstream.stream.handler import UnknownSchema
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.registry import codec_for
 
 if TYPE_CHECKING:
@@ -70,15 +71,18 @@ async def read_comparisons(
         request_timeout_ms=_REQUEST_MS,
     )
     try:
-        partitions = await _partitions(topic, options)
-        await consumer.start()
+        try:
+            partitions = await _partitions(topic, options)
+            await consumer.start()
+        except (KafkaError, OSError) as error:
+            raise ComparisonsUnavailable(str(await why_unreachable(options, error))) from error
         codec = codec_for(settings)
         return await _read(consumer, partitions, codec=codec, since=since, until=until, take=take)
     except (KafkaError, OSError) as error:
         where = settings.kafka.bootstrap_servers
         raise ComparisonsUnavailable(
-            f"{topic!r} at {where} cannot be read ({error!r}): check kafka.bootstrap_servers, that "
-            "the broker runs, and that the user may read the topic"
+            f"{topic!r} at {where} cannot be read ({error!r}): check that the broker runs, and "
+            "that the user may read the topic"
         ) from error
     finally:
         await consumer.stop()

@@ -144,10 +144,10 @@ def show_command(  # noqa: PLR0917 - typer calls it by name
                 because=_because("show", because),
                 as_json=as_json,
                 output=_output(),
+                errors=errors,
             )
         )
         if not there:
-            errors.print(f"turnstream dlq show: there is no letter {place}", markup=False)
             raise typer.Exit(_FOUND)
 
 
@@ -168,14 +168,22 @@ def replay_command(  # noqa: PLR0917 - typer calls it by name
     max_replays: int = typer.Option(
         _MAX_REPLAYS, "--max-replays", min=1, help="Leave records that were replayed as often."
     ),
+    recipient: str | None = typer.Option(
+        None,
+        "--for",
+        metavar="ROLE",
+        help="For letters that do not say who gave them up: the one role, or all.",
+    ),
 ) -> None:
     """Publish records once more where they came from, after what failed has been mended.
 
-    Bytes, key and order are kept, and ids, since the headers name the first place of the record. A
-    letter is replayed once; a record that fails again becomes another letter. Ends with 0, with 1
-    when some were left as they are, with 2 when it was refused.
+    Bytes, key and order are kept, and ids, since the headers name the first place of the record.
+    The role that gave it up handles it, the others pass it over; what no role could read is for
+    all. A letter is replayed once; a record that fails again becomes another letter. Ends with 0,
+    with 1 when some were left as they are, with 2 when it was refused.
     """
     with _command("replay", config) as (settings, errors):
+        from turnstream.cli.letter_filters import recipient_of
         from turnstream.cli.letter_work import Work
 
         wanted = _wanted(
@@ -197,6 +205,7 @@ def replay_command(  # noqa: PLR0917 - typer calls it by name
             errors=errors,
             confirm=None if yes else _confirm("replay"),
             max_replays=max_replays,
+            recipient=None if recipient is None else recipient_of(recipient),
         )
         raise typer.Exit(asyncio.run(work.replay(wanted, dry_run=dry_run)))
 

@@ -42,6 +42,7 @@ async def examine_cluster(settings: "Settings") -> list[Finding]:
 async def _kafka(settings: "Settings") -> list[Finding]:
     from turnstream.config import SecretUnavailable
     from turnstream.stream.groups import brokers_of
+    from turnstream.stream.reachability import why_unreachable
     from turnstream.stream.topics import TopicsUnsupported, plan
 
     where = settings.kafka.bootstrap_servers
@@ -57,8 +58,8 @@ async def _kafka(settings: "Settings") -> list[Finding]:
     except SecretUnavailable as error:
         return [fail("broker", str(error), "provide the secret")]
     except Exception as error:  # noqa: BLE001 - anything here means the broker cannot be used
-        detail = f"{where}: {type(error).__name__}: {error}"
-        return [fail("broker", detail, "check kafka.bootstrap_servers and that the broker runs")]
+        why = await why_unreachable(settings.kafka.client_options(), error)
+        return [fail("broker", why.detail, why.remedy)]
     if brokers.without:
         detail = f"{where}: it lacks {', '.join(brokers.without)}"
         broker = fail("broker", detail, "use Kafka 3.0 or newer, or what speaks its protocol")

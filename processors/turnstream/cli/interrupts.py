@@ -1,4 +1,4 @@
-"""Ctrl-C before there is anything to clean up."""
+"""Signals before there is anything to clean up."""
 
 import os
 import signal
@@ -28,5 +28,27 @@ def ending_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """SIGTERM ends the process well until whoever has something to finish takes the signal over.
+
+    A role may wait long for brokers before it begins. Status 143 would look like a fault, and as
+    the first process of a container it would not end at all: the kernel keeps the default from it.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_DFL:  # ignored, or handled by whoever runs us
+        yield
+        return
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _end(*_: object) -> NoReturn:
     os._exit(INTERRUPTED)
+
+
+def _stop(*_: object) -> NoReturn:
+    os._exit(0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from turnstream.core.errors import TurnstreamError
 from turnstream.stream.contracts import EVENTS
 from turnstream.stream.deadletter import Place
-from turnstream.stream.letters import FOREIGN, REASONS, Selection
+from turnstream.stream.letters import FOREIGN, REASONS, RECIPIENTS, Recipient, Selection
 from turnstream.stream.topics import DEAD_LETTERS
 
 if TYPE_CHECKING:
@@ -78,6 +78,18 @@ def place_of(text: str) -> Place:
             f"{text!r} is no letter: expected topic/partition/offset, as `turnstream dlq list` "
             "shows it"
         ) from None
+
+
+def recipient_of(name: str) -> Recipient:
+    """Read for whom letters are to be replayed that do not say who gave them up.
+
+    Raises:
+        FilterUnusable: No such role.
+    """
+    for known in RECIPIENTS:
+        if name == known:
+            return known
+    raise FilterUnusable(f"--for {name!r}: expected one of {', '.join(RECIPIENTS)}")
 
 
 def _topic(settings: "Settings", name: str) -> str:

@@ -43,8 +43,9 @@ async def show(
     because: str | None,
     as_json: bool,
     output: "Console",
+    errors: "Console",
 ) -> bool:
-    """Show a letter; false when there is none.
+    """Show a letter; false when there is none, and then say why.
 
     Raises:
         LetterRefused: What a customer wrote is asked for, and the audit cannot be written.
@@ -53,6 +54,8 @@ async def show(
     async with LetterBox(settings) as box:
         record = (await box.records([place])).get(place) if box.holds(place.topic) else None
         if record is None:
+            why = f"there is no letter {place}: {await box.absence(place)}"
+            errors.print(printable(why), markup=False, soft_wrap=True)
             return False
         letter = Letter.of(record)
         done = (await box.done_with([letter])).get(name_of(letter))

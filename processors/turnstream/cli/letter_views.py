@@ -151,6 +151,9 @@ def letter_as_json(letter: Letter, done: AuditRecord | None) -> dict[str, Any]:
         "offset": letter.source.offset if letter.source is not None else None,
         "timestamp": letter.source_at,
         "key": letter.key.decode("utf-8", "backslashreplace") if letter.key is not None else None,
+        "role": letter.role or None,
+        "stage": letter.stage or None,
+        "for": letter.recipient,
         "reason": letter.reason,
         "detail": letter.detail,
         "attempts": letter.attempts,
@@ -176,7 +179,7 @@ def letters_table(
     # A name is typed again: cut in two it is of no use.
     for column in ("time (UTC)", "letter", "record"):
         table.add_column(column, no_wrap=True)
-    for column in ("key", "reason"):
+    for column in ("key", "role", "reason"):
         table.add_column(column, overflow="fold")
     for column in ("attempts", "replays", "bytes"):
         table.add_column(column, justify="right")
@@ -187,6 +190,7 @@ def letters_table(
             escape(str(one.place)),
             escape(_record_of(one)),
             escape(shown_key(one.key)),
+            escape(printable(one.role or "-")),
             escape(printable(one.reason)),
             str(one.attempts),
             str(one.replays),

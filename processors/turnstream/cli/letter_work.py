@@ -1,6 +1,6 @@
 """Many dead letters: listed, replayed, discarded."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -11,7 +11,7 @@ from turnstream.cli.letter_views import letter_as_json, letters_table, printable
 from turnstream.stream.audit import name_of
 from turnstream.stream.letter_box import LetterBox
 from turnstream.stream.letter_desk import Done, LetterDesk
-from turnstream.stream.letters import Letter, Selection, in_order, overtaken
+from turnstream.stream.letters import Letter, Recipient, Selection, in_order, overtaken
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,6 +70,7 @@ class Work:
         errors: "Console",
         confirm: Callable[[str], bool] | None,
         max_replays: int = 1,
+        recipient: Recipient | None = None,
     ) -> None:
         """Prepare.
 
@@ -81,6 +82,7 @@ class Work:
             errors: Where everything else goes.
             confirm: Asks a person; not asked when not given.
             max_replays: Letters whose record was replayed as often stay where they are.
+            recipient: For whom letters are replayed that do not say who gave them up.
         """
         self._settings = settings
         self._actor = actor
@@ -89,6 +91,7 @@ class Work:
         self._errors = errors
         self._confirm = confirm
         self._max_replays = max_replays
+        self._recipient = recipient
 
     async def replay(self, wanted: Selection, *, dry_run: bool) -> int:
         """Replay the open letters that are wanted; the exit status.
@@ -112,7 +115,9 @@ class Work:
         self, what: Literal["replay", "discard"], wanted: Selection, *, dry_run: bool
     ) -> int:
         async with LetterBox(self._settings) as box:
-            letters = await _read(box, self._errors, keep=lambda _: True)
+            # Those of other topics are not overtaken by what is named.
+            topics = {place.topic for place in wanted.places} or None
+            letters = await _read(box, self._errors, keep=lambda _: True, topics=topics)
             done = await box.done_with(letters)
             for one in letters:
                 # Only those that are named; of a filter's the many done with are no news.
@@ -122,7 +127,7 @@ class Work:
                         f"{shown_time(before.at)}"
                     )
             for place in sorted(wanted.places - {one.place for one in letters}):
-                self._say(f"{place}: there is no such letter")
+                self._say(f"there is no letter {place}: {await box.absence(place)}")
             waiting = [one for one in letters if name_of(one) not in done]
             chosen = in_order(one for one in waiting if wanted.takes(one))
             missing = bool(wanted.places - {one.place for one in letters})
@@ -136,6 +141,7 @@ class Work:
                 because=self._because,
                 now_ms=now_ms,
                 max_replays=self._max_replays,
+                recipient=self._recipient,
             )
             self._preview(what, chosen, waiting, desk)
             if dry_run:
@@ -193,7 +199,11 @@ class Work:
 
 
 async def _read(
-    box: LetterBox, errors: "Console", *, keep: Callable[[Letter], bool]
+    box: LetterBox,
+    errors: "Console",
+    *,
+    keep: Callable[[Letter], bool],
+    topics: Collection[str] | None = None,
 ) -> list[Letter]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -208,6 +218,7 @@ async def _read(
         task = bar.add_task("read", total=None)
         return await box.letters(
             keep=keep,
+            topics=topics,
             progress=lambda passed, total: bar.update(task, completed=passed, total=total),
         )
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from turnstream.cli.interrupts import stopping_at_once
+
 
 class Role(enum.StrEnum):
     """The roles that can be run."""
@@ -28,6 +30,11 @@ def run(
     Exits 2 on a fault of configuration or catalog, 4 when topics or offsets refuse the start, 3
     when delivery failed.
     """
+    with stopping_at_once():
+        _run(role, config)
+
+
+def _run(role: Role, config: Path | None) -> None:
     from turnstream.config import ConfigurationError, SecretUnavailable, load_settings
     from turnstream.core.errors import TurnstreamError
     from turnstream.metrics import MetricsAddressUnusable

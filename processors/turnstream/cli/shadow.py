@@ -10,7 +10,7 @@ import typer
 from turnstream.cli.interrupts import INTERRUPTED, ending_at_once
 
 if TYPE_CHECKING:
-    from turnstream.core.events import ShadowComparison
+    from turnstream.core.publications import ShadowComparison
 
 app = typer.Typer(no_args_is_help=True, help="Show how a candidate compares with what was done.")
 

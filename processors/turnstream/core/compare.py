@@ -6,7 +6,8 @@ from typing import assert_never
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from turnstream.core.contract import Decision
-from turnstream.core.events import ActionEvent, LiveAction, Verdict
+from turnstream.core.events import LiveAction
+from turnstream.core.publications import ActionEvent, Verdict
 
 _ARGUMENTS: TypeAdapter[Mapping[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 

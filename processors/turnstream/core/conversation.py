@@ -23,16 +23,9 @@ from typing import Final, Literal, get_args
 
 from pydantic import JsonValue, TypeAdapter
 
-from turnstream.core.events import (
-    Passage,
-    Provenance,
-    Role,
-    SessionClaims,
-    Suggestion,
-    TimerKind,
-    ToolOutcome,
-)
+from turnstream.core.events import Passage, Provenance, Role, SessionClaims, TimerKind, ToolOutcome
 from turnstream.core.evolution import dataclass, evolved
+from turnstream.core.publications import Suggestion
 
 RECORD_VERSION: Final = 1
 """Version of the stored record. A higher one parks the conversation for a newer worker."""

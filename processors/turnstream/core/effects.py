@@ -4,19 +4,17 @@ from typing import Literal
 
 from turnstream.core.conversation import Conversation
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationControl,
     ConversationTurn,
     Label,
-    OutboundMessage,
-    Outcome,
     Source,
     Timer,
     ToolResult,
 )
 from turnstream.core.evolution import dataclass
 from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from pydantic_core import to_json
 
 from turnstream.core.arguments import settled
 from turnstream.core.conversation import Conversation
-from turnstream.core.events import CallMade, KnownValue
 from turnstream.core.policy import HandOff
+from turnstream.core.publications import CallMade, KnownValue
 from turnstream.core.ruleset import Ruleset
 
 _SUMMARY_CHARACTERS: Final = 280

@@ -15,11 +15,12 @@ from turnstream.core.conversation import (
     Phase,
     Spoken,
 )
-from turnstream.core.events import ActionEvent, LiveAction
+from turnstream.core.events import LiveAction
 from turnstream.core.evolution import evolved
 from turnstream.core.handover import as_text
 from turnstream.core.observation import remembered
 from turnstream.core.policy import call_fingerprint
+from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])

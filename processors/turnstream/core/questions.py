@@ -13,16 +13,16 @@ from turnstream.core.bounds import SUGGESTIONS
 from turnstream.core.conversation import Conversation, EndedHow, Ending, OpenQuestion
 from turnstream.core.definitions import localized
 from turnstream.core.effects import Input, Publish
-from turnstream.core.events import (
-    ConversationTurn,
+from turnstream.core.events import ConversationTurn
+from turnstream.core.evolution import dataclass, evolved
+from turnstream.core.identity import action_id
+from turnstream.core.publications import (
     OutboundMessage,
     Outcome,
     OutcomeKind,
     OutcomeOf,
     Suggestion,
 )
-from turnstream.core.evolution import dataclass, evolved
-from turnstream.core.identity import action_id
 from turnstream.core.ruleset import Ruleset
 
 _REMEMBERED_QUESTIONS: Final = 16

@@ -2,11 +2,11 @@
 
 Theory of operation. An input is first *entered*: its number, its offset, what it says. Then it does
 one of three things. It may only be recorded (a turn while a person holds the conversation, a result
-that nobody waits for); an :class:`~turnstream.core.events.Outcome` says so where a customer wrote.
-It may open or continue an *activation* - the work from a customer's turn to the final answer -, and
-then the step ends in phase `deciding` with a :class:`~turnstream.core.effects.Propose`; the shell
-asks the decider and steps again with the proposal. Or code alone decides (a deadline, a budget, an
-unknown outcome): always a handoff.
+that nobody waits for); an :class:`~turnstream.core.publications.Outcome` says so where a customer
+wrote. It may open or continue an *activation* - the work from a customer's turn to the final
+answer -, and then the step ends in phase `deciding` with a
+:class:`~turnstream.core.effects.Propose`; the shell asks the decider and steps again with the
+proposal. Or code alone decides (a deadline, a budget, an unknown outcome): always a handoff.
 
 A step never raises for anything that a conversation, a model or a tool did. It never ends an input
 without an action, an outcome or a reason why none is due.

@@ -6,16 +6,17 @@ there is none; or a dead letter, with a handoff unless a person has the conversa
 
 from dataclasses import replace
 
-from turnstream.core.actions import following
 from turnstream.core.bounds import acceptable_id, latest
 from turnstream.core.contract import HandoffCause
 from turnstream.core.controls import taken_over
 from turnstream.core.conversation import Backlog, Conversation, OpenQuestion, move
 from turnstream.core.decisions import activated, deciding, stopped
+from turnstream.core.drafts import following
 from turnstream.core.effects import DeadLetter, Input, Step
-from turnstream.core.events import ConversationTurn, OutcomeKind, OutcomeOf
+from turnstream.core.events import ConversationTurn
 from turnstream.core.evolution import evolved
 from turnstream.core.observation import Heard, is_echo, learn, listen, noted, repetition
+from turnstream.core.publications import OutcomeKind, OutcomeOf
 from turnstream.core.questions import asked_again, ended, late_reply, outcome
 from turnstream.core.ruleset import Ruleset
 

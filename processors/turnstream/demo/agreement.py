@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnstream.core.contract import ACTIONS
-from turnstream.core.events import ShadowComparison
+from turnstream.core.publications import ShadowComparison
 
 
 class Agreement:

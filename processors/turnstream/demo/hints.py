@@ -10,7 +10,8 @@ from typing import Final
 import orjson
 
 from turnstream.core.definitions import MISSING_PERMISSION
-from turnstream.core.events import ActionEvent, SessionClaims
+from turnstream.core.events import SessionClaims
+from turnstream.core.publications import ActionEvent
 
 _NO_CUSTOMER: Final = re.compile(r"tool_unavailable; (\w+) needs an authenticated customer(?:;|$)")
 _NO_VALUES: Final = re.compile(r"tool_unavailable; (\w+) lacks ([\w, ]+)(?:;|$)")

@@ -12,16 +12,8 @@ from typing import Final
 
 import orjson
 
-from turnstream.core.events import (
-    PAYLOAD_OF,
-    ActionEvent,
-    Answer,
-    ConversationControl,
-    ConversationTurn,
-    OutboundMessage,
-    Outcome,
-    ToolResult,
-)
+from turnstream.core.events import Answer, ConversationControl, ConversationTurn, ToolResult
+from turnstream.core.publications import PAYLOAD_OF, ActionEvent, OutboundMessage, Outcome
 from turnstream.demo.script import Expected, Script, Step
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
 from turnstream.metrics.catalogue import PROPOSED

@@ -13,14 +13,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnstream.core.contract import Action
-from turnstream.core.events import (
-    ControlKind,
-    OutcomeKind,
-    Passage,
-    SelectedRecord,
-    SessionClaims,
-    ToolOutcome,
-)
+from turnstream.core.events import ControlKind, Passage, SelectedRecord, SessionClaims, ToolOutcome
+from turnstream.core.publications import OutcomeKind
 
 SCRIPTS: Final = "conversations.yaml"
 

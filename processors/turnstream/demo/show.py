@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from turnstream.catalog import CatalogError, load_catalog
-from turnstream.config import ConfigurationError
+from turnstream.config import ConfigurationError, SecretUnavailable
 from turnstream.demo.children import ChildDied
 from turnstream.demo.errors import BrokerError
 from turnstream.demo.player import Player, Result, play_all
@@ -43,6 +43,11 @@ ignored: shells do that to whatever a script starts in the background."""
 _LOCALE: Final = "en"
 """Of the chat that is proposed: what the demo says of itself is English too."""
 
+_UNDECIDABLE: Final = (
+    '{"conversation_id": "lost", "turn_id": "t-1", "channel_id": "pigeon", "text": "Hello"}'
+)
+"""A turn on a channel that the catalog does not know."""
+
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
 _COULD_NOT_RUN: Final = 2
@@ -56,6 +61,7 @@ EXPLAINED: Final = (
     Overdue,
     SchemasUnavailable,
     ScriptError,
+    SecretUnavailable,
     TopicsRefused,
     TrafficError,
     WritingError,
@@ -68,6 +74,7 @@ _UNUSABLE: Final = (
     ConfigurationError,
     SchemasUnavailable,
     ScriptError,
+    SecretUnavailable,
     TopicsRefused,
     TrafficError,
     WritingError,
@@ -183,9 +190,14 @@ def _print_addresses(stack: Stack, console: Console, report: Callable[[str], Non
     lines = [
         f"{command} chat {deployment} --conversation me{locale} {claims}",
         f"SHOP_URL={stack.shop_url} {command} doctor {deployment}",
+        f"echo '{_UNDECIDABLE}' | {command} turns send - {deployment}",
+        f"{command} dlq list {deployment}",
         *(f"{name}: {role.url}" for name, role in stack.roles.items()),
     ]
-    report("staying up until Ctrl-C; to talk to it, to examine it, and its metrics:")
+    report(
+        "staying up until Ctrl-C; to talk to it, to examine it, to make a dead letter and look at "
+        "it (then `dlq replay` or `discard`), and its metrics:"
+    )
     for line in lines:
         console.print(Text(f"  {line}"), soft_wrap=True)
 

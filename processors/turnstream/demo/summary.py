@@ -10,13 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnstream.core.contract import ACTIONS
-from turnstream.core.events import (
-    ActionEvent,
-    Label,
-    Outcome,
-    ShadowComparison,
-    ToolResult,
-)
+from turnstream.core.events import Label, ToolResult
+from turnstream.core.publications import ActionEvent, Outcome, ShadowComparison
 from turnstream.demo.agreement import Agreement
 from turnstream.demo.traffic import Passed
 from turnstream.metrics.catalogue import PROPOSED

@@ -14,14 +14,8 @@ from rich.text import Text
 
 from turnstream.config import Settings
 from turnstream.core.contract import Decision
-from turnstream.core.events import (
-    ActionEvent,
-    ConversationControl,
-    ConversationTurn,
-    OutboundMessage,
-    Outcome,
-    SessionClaims,
-)
+from turnstream.core.events import ConversationControl, ConversationTurn, SessionClaims
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 from turnstream.demo.hints import claims_hint
 from turnstream.demo.traffic import DeadLettered, Overdue, Passed, Traffic
 from turnstream.roles.writing import EventWriter

@@ -15,19 +15,16 @@ from rich.text import Text
 
 from turnstream.core.contract import Decision
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationControl,
     ConversationTurn,
     Label,
-    OutboundMessage,
-    Outcome,
-    ShadowComparison,
     Source,
     Timer,
     ToolResult,
 )
 from turnstream.core.identity import action_id
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome, ShadowComparison
 from turnstream.demo.script import Script
 from turnstream.demo.traffic import DeadLettered, Passed
 from turnstream.metrics.catalogue import PROPOSED

@@ -19,10 +19,14 @@ from turnstream.config import Settings
 from turnstream.core.events import Event
 from turnstream.stream.contracts import EVENTS
 from turnstream.stream.handler import UnknownSchema
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.registry import codec_for
 from turnstream.stream.topics import DEAD_LETTERS
 
 T = TypeVar("T")
+
+_REQUEST_MS: Final = 20_000
+"""A broker that accepts and does not answer must not hang a person for aiokafka's 40 s."""
 
 _POLL_MS: Final = 100
 _FETCH_WAIT_MS: Final = 50
@@ -101,7 +105,10 @@ class Traffic:
         self._dead = {settings.topics.name(topic) + DEAD_LETTERS: topic for topic in dead_letters}
         self._begin = begin
         self._partitions = partitions
-        self._options: dict[str, Any] = settings.kafka.client_options()
+        self._options: dict[str, Any] = {
+            **settings.kafka.client_options(),
+            "request_timeout_ms": _REQUEST_MS,
+        }
         self._consumer = AIOKafkaConsumer(
             **self._options,
             isolation_level="read_committed",
@@ -138,8 +145,7 @@ class Traffic:
                 self._consumer.seek(tp, offset)
         except (KafkaError, OSError) as error:
             await self._close()
-            where = self._settings.kafka.bootstrap_servers
-            raise TrafficError(f"cannot read the topics at {where}: {error!r}") from error
+            raise TrafficError(str(await why_unreachable(self._options, error))) from error
         except BaseException:
             await self._close()
             raise
