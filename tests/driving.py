@@ -21,13 +21,10 @@ from turnstream.core.effects import (
     Undecided,
 )
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationControl,
     ConversationTurn,
     Label,
-    OutboundMessage,
-    Outcome,
     SelectedRecord,
     SessionClaims,
     Source,
@@ -36,6 +33,7 @@ from turnstream.core.events import (
     ToolResult,
 )
 from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 

@@ -17,12 +17,8 @@ from pydantic_core import PydanticUndefined
 
 from turnstream.config import SecretRef, Settings
 from turnstream.core.definitions import Catalog
-from turnstream.core.events import (
-    ConversationControl,
-    ConversationTurn,
-    LiveAction,
-    OutboundMessage,
-)
+from turnstream.core.events import ConversationControl, ConversationTurn, LiveAction
+from turnstream.core.publications import OutboundMessage
 
 PAGE: Final = Path(__file__).parents[1] / "processors" / "REFERENCE.md"
 

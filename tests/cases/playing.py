@@ -17,7 +17,6 @@ from turnstream.catalog import argument_checks, load_catalog
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Happening, Input, Propose, Publish
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationTurn,
     SelectedRecord,
@@ -29,6 +28,7 @@ from turnstream.core.events import (
     Versions,
 )
 from turnstream.core.ports import Proposal
+from turnstream.core.publications import ActionEvent
 from turnstream.core.rendering import render
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step

@@ -1,7 +1,8 @@
 """``python -m tests.chaos``: seeded runs on a real Kafka, protections switched off, a table.
 
-The verdict is the exit status: 0 if nothing was found where everything was in force, and everything
-was found where something was not.
+A second table lists every kind of fault, where it is brought about and how often it happened. The
+verdict is the exit status: 0 if nothing was found where everything was in force, and everything was
+found where something was not.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ from tests.chaos.checker import CHECKS, Finding
 from tests.chaos.failover import Failover, failover
 from tests.chaos.provoking import PROVOCATIONS, provoke
 from tests.chaos.running import Report, run
-from tests.chaos.schedule import WAVES, RoleName, schedule
+from tests.chaos.schedule import PLACES, WAVES, RoleName, schedule
 from turnstream.demo.kafka import KafkaBroker
 
-_CREW: Final[dict[RoleName, int]] = {"decide": 2, "execute": 2, "answer": 1}
+_CREW: Final[dict[RoleName, int]] = {
+    "decide": 2,
+    "execute": 2,
+    "answer": 1,
+    "classify": 1,
+    "shadow": 1,
+}
 
 
 def main() -> int:
@@ -80,7 +87,7 @@ def _runs(console: Console, folder: Path, seeds: Sequence[int], *, turns: int, w
             f"seed {seed}: {report.turns} turns, {len(report.faults)} faults, "
             f"{report.seconds:.0f} s, findings: {dict(found) or 'none'}"
         )
-    console.print(_table_of(reports))
+    console.print(_table_of(reports), _faults_of(reports))
     for report in reports:
         _explain(console, f"seed {report.seed}", report.findings)
         if report.missed:
@@ -90,18 +97,36 @@ def _runs(console: Console, folder: Path, seeds: Sequence[int], *, turns: int, w
 
 def _table_of(reports: Sequence[Report]) -> Table:
     table = Table(title="Runs with everything in force")
-    names = ("seed", "turns", "actions", "calls", "unknown", "dead", "aborted", "faults", "starts")
-    for name in (*names, "replays", "seconds", "findings"):
+    names = ("seed", "turns", "actions", "calls", "unknown", "labels", "proposals", "forgotten")
+    for name in (*names, "dead", "faults", "starts", "replays", "otherwise", "seconds", "findings"):
         table.add_column(name, justify="right")
     for one in reports:
-        values = (one.seed, one.turns, one.actions, one.calls, one.unknown, one.letters)
-        more = (one.aborted, len(one.faults), one.starts, one.replays, round(one.seconds))
-        table.add_row(*map(str, (*values, *more)), str(len(one.findings)))
-    kinds = Counter(fault for one in reports for fault in one.faults)
-    missed = Counter(fault for one in reports for fault in one.missed)
-    table.caption = "faults: " + ", ".join(
-        f"{name} x{count - missed[name]}" for name, count in sorted(kinds.items())
+        values = (one.seed, one.turns, one.actions, one.calls, one.unknown, one.labels)
+        more = (one.proposals, one.forgotten, one.letters, len(one.faults), one.starts)
+        last = (one.replays, one.reordered, round(one.seconds), len(one.findings))
+        table.add_row(*map(str, (*values, *more, *last)))
+    table.caption = (
+        "replays: proposals made once more; otherwise: those of them that were never asked for in "
+        "the same words again, since inputs came back in another order"
     )
+    return table
+
+
+def _faults_of(reports: Sequence[Report]) -> Table:
+    """Every kind of fault, where it is brought about, and how often it has happened."""
+    happened: Counter[str] = Counter()
+    for one in reports:
+        happened += Counter(one.faults) - Counter(one.missed) + one.traffic
+    table = Table(title="Faults")
+    for name in ("fault", "where", "times"):
+        table.add_column(name, justify="right" if name == "times" else "left")
+    for name, where, beginnings in PLACES:
+        times = sum(
+            count for fault, count in happened.items() if fault.startswith(tuple(beginnings))
+        )
+        table.add_row(name, where, str(times), style=None if times else "yellow")
+    crashes = {name: count for name, count in happened.items() if name.startswith("crash ")}
+    table.caption = ", ".join(f"{name} x{count}" for name, count in sorted(crashes.items()))
     return table
 
 

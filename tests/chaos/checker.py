@@ -12,20 +12,28 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos import shop
-from tests.chaos.fold import Folder, Handled
+from tests.chaos.fold import Folder, Handled, reply_of
 from turnstream.core.definitions import Catalog
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
+    ConversationControl,
     ConversationTurn,
     Event,
-    OutboundMessage,
-    Outcome,
+    Label,
+    Timer,
     ToolResult,
 )
-from turnstream.core.identity import action_id
+from turnstream.core.identity import action_id, shadow_id
+from turnstream.core.publications import (
+    ActionEvent,
+    OutboundMessage,
+    Outcome,
+    ShadowComparison,
+    ShadowProposal,
+)
 from turnstream.roles.intake import Intake
 from turnstream.stream import Record, Rejected
+from turnstream.stream.imprint import IMPRINT_KEY
 
 Place = tuple[str, int, int]
 """Physical topic, partition, offset."""
@@ -38,7 +46,8 @@ CHECKS: Final[Mapping[str, str]] = {
     "order": "a conversation's actions come in the order of its inputs",
     "overlap": "a conversation is decided by one task at a time",
     "offset_passed": "committed offsets never pass an unfinished input",
-    "state": "the state is what a fresh fold of the inputs gives",
+    "state": "the state is what a fresh fold of the inputs gives, with the replies of the log",
+    "unlogged_reply": "a decision is made of a reply that its decider has given",
     "done_twice": "a write has at most one side effect per action",
     "done_unasked": "side effects belong to published actions",
     "done_late": "no side effect begins after its outcome was published",
@@ -47,6 +56,16 @@ CHECKS: Final[Mapping[str, str]] = {
     "no_answer": "every answer is composed, and once",
     "message_twice": "the customer sees every message once",
     "unknown_unforced": "a call is interrupted by a crash only",
+    "wrong_writer": "a role writes its own topics and no others; a shadow never acts",
+    "labelled_twice": "an ending has one label, and an input leads to one",
+    "wrong_label": "a label's id is that of the input which brought it about",
+    "no_label": "the end of an exchange is labelled",
+    "proposed_twice": "a shadow proposes and compares at most once per decision",
+    "wrong_proposal": "a shadow's proposal belongs to a decision, and its id to the input",
+    "no_proposal": "a shadow proposes beside the decisions that it has seen",
+    "not_forgotten": "a forgotten conversation has no record left in any changelog",
+    "remembered": "nothing that was forgotten comes back",
+    "text_in_journal": "the executor's journal outlives a conversation and holds no word of it",
     "built_on_sand": "state of a topic that was made anew refuses the start",
 }
 """Name of each check to the promise that it verifies."""
@@ -70,8 +89,8 @@ class Ledger:
     """Physical topic name to its logical one."""
     decode: Callable[[str, bytes], Event]
     """Logical topic and value to event."""
-    changelog: str
-    """Physical name of decide's changelog."""
+    changelogs: Mapping[str, str]
+    """Physical name of each changelog to its role."""
     with_calls: bool = True
     """Whether calls and answers are carried out in this run."""
     sources: dict[Place, tuple[Record, Event | None]] = field(default_factory=dict)
@@ -85,8 +104,27 @@ class Ledger:
         default_factory=lambda: defaultdict(list)
     )
     """Place of a dead-lettered record to its letters and their reasons."""
+    labels: list[tuple[Record, Label]] = field(default_factory=list)
+    proposals: list[tuple[Record, ShadowProposal]] = field(default_factory=list)
+    comparisons: list[tuple[Record, ShadowComparison]] = field(default_factory=list)
     states: list[Record] = field(default_factory=list)
     """Decide's changelog."""
+    kept: dict[str, dict[bytes, bytes | None]] = field(default_factory=lambda: defaultdict(dict))
+    """Role to the latest value of each key of its changelog."""
+    writers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Logical topic and the role that its records name as their writer."""
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Topic and partition to the offset after the last record."""
+    forgotten: dict[bytes, frozenset[bytes]] = field(default_factory=dict)
+    """Conversations that were told to be forgotten, and what each of their turns is marked with."""
+    not_forgotten: list[tuple[str, bytes]] = field(default_factory=list)
+    """Role and conversation that were still there when they should not."""
+    broken: list[Finding] = field(default_factory=list)
+    """What was found while reading."""
+    shadowed: bool = False
+    """Whether classify and shadow have taken part from the beginning."""
+    _gone: set[tuple[str, bytes]] = field(default_factory=set)
+    """Role and conversation whose record has been removed after it was to be forgotten."""
     snapshots: list[tuple[int, Mapping[tuple[str, int], int]]] = field(default_factory=list)
     """Time (ms) and the offsets that decide's group had committed then."""
     turns: int = 0
@@ -96,13 +134,19 @@ class Ledger:
 
     def add(self, record: Record) -> None:
         """Take in a committed record; each topic partition in its order."""
-        if record.topic == self.changelog:
-            self.states.append(record)
+        if record.key == IMPRINT_KEY:
+            return
+        self.ends[record.topic, record.partition] = record.offset + 1
+        role = self.changelogs.get(record.topic)
+        if role is not None:
+            self._keep(role, record)
             return
         logical = self.logical[record.topic]
         if logical.endswith(".dlq"):
             self._letter(record)
             return
+        if writer := _header(record, "ce_source"):
+            self.writers[logical, writer.removeprefix("turnstream/")] += 1
         event: Event | None
         if logical in _INPUTS:
             place = (record.topic, record.partition, record.offset)
@@ -138,8 +182,48 @@ class Ledger:
                 self._settle(("answer", event.action_id))
             case OutboundMessage():
                 self.messages.append((record, event))
+            case Label():
+                self.labels.append((record, event))
+            case ShadowProposal():
+                self.proposals.append((record, event))
+            case ShadowComparison():
+                self.comparisons.append((record, event))
             case _:
                 pass
+
+    def forget(self, keys: Sequence[bytes]) -> None:
+        """Note that conversations are told to be forgotten, all their turns having been read."""
+        marks: dict[bytes, set[bytes]] = {key: set() for key in keys}
+        for record, event in self.sources.values():
+            if isinstance(event, ConversationTurn) and record.key in marks:
+                marks[record.key].add(event.text.partition("]")[0].encode() + b"]")
+        self.forgotten.update({key: frozenset(found) for key, found in marks.items()})
+
+    def still_there(self) -> list[tuple[str, bytes]]:
+        """Give the roles and conversations that have not been forgotten yet.
+
+        The executor's journal is not meant: it protects against a second call for its retention.
+        """
+        return [
+            (role, key)
+            for role, latest in self.kept.items()
+            for key in self.forgotten
+            if role != "execute" and latest.get(key) is not None
+        ]
+
+    def _keep(self, role: str, record: Record) -> None:
+        key, value = record.key or b"", record.value
+        if role == "decide":
+            self.states.append(record)
+        self.kept[role][key] = value
+        if role == "execute" and value is not None:
+            if b"[" + key.rpartition(b"/")[0] + b"/" in value:
+                self.broken.append(Finding("text_in_journal", key.decode()))
+        elif key in self.forgotten:
+            if value is None:
+                self._gone.add((role, key))
+            elif (role, key) in self._gone and any(one in value for one in self.forgotten[key]):
+                self.broken.append(Finding("remembered", f"{role}: {key.decode()}"))
 
     def _letter(self, record: Record) -> None:
         headers = {name: value.decode() for name, value in record.headers if value is not None}
@@ -175,7 +259,10 @@ def check(
     """
     run = _Run(ledger, shop.effects(folder), catalog, fold, crashes)
     found = [
+        *ledger.broken,
+        *(Finding("not_forgotten", f"{role}: {key!r}") for role, key in ledger.not_forgotten),
         *run.decisions(),
+        *run.writers(),
         *run.order(),
         *run.offsets(),
         *run.states(),
@@ -183,6 +270,8 @@ def check(
     ]
     if ledger.with_calls:
         found += [*run.calls(), *run.answers()]
+    if ledger.shadowed:
+        found += [*run.labels(), *run.shadow()]
     return found
 
 
@@ -198,12 +287,16 @@ class _Run:
         ledger = self.ledger
         batches: dict[Place, set[str]] = defaultdict(set)
         said: Counter[Place] = Counter()
+        given = {reply.number for each in self.fold.replies.values() for reply in each}
         for _, action in ledger.actions:
             place = _place(action.source)
             batches[place].add(action.decision_id)
             expected = action_id(action.conversation_id, action.source, action.batch_index)
             if expected != action.action_id:
                 yield Finding("wrong_id", action.action_id)
+            number = reply_of(action)
+            if number is not None and number not in given:
+                yield Finding("unlogged_reply", f"{action.action_id}: {number}")
         for _, outcome in ledger.outcomes:
             if outcome.of != "question":
                 said[_place(outcome.source)] += 1
@@ -232,20 +325,49 @@ class _Run:
             if count > 1:
                 yield Finding("message_twice", f"{message}: {count} times")
 
+    def writers(self) -> Iterator[Finding]:
+        for (logical, role), count in self.ledger.writers.items():
+            if role not in _WRITERS.get(logical, ()):
+                yield Finding("wrong_writer", f"{role}: {count} records of {logical}")
+
     def order(self) -> Iterator[Finding]:
         last: dict[str, ActionEvent] = {}
+        # An end is the only thing after which a conversation counts from one again.
+        ends = self._ends()
         for _, action in self.ledger.actions:
-            before = last.get(action.conversation_id)
-            last[action.conversation_id] = action
-            if before is not None and (
+            key = action.conversation_id
+            before = last.get(key)
+            last[key] = action
+            if before is None:
+                continue
+            anew = action.input_no < before.input_no
+            if anew:
+                ends[key] -= 1
+            if (
                 action.sequence <= before.sequence
-                or action.input_no < before.input_no
-                or any(action.seen.get(topic, -1) < seen for topic, seen in before.seen.items())
+                or ends[key] < 0
+                or any(
+                    action.seen.get(topic, seen if anew or ends[key] else -1) < seen
+                    for topic, seen in before.seen.items()
+                )
             ):
                 yield Finding("order", f"{before.action_id} before {action.action_id}")
 
+    def _ends(self) -> Counter[str]:
+        """Conversation to how often it was told to end."""
+        return Counter(
+            event.conversation_id
+            for _, event in self.ledger.sources.values()
+            if (isinstance(event, ConversationControl) and event.kind in ("close", "forget"))
+            or (isinstance(event, Timer) and event.kind == "conversation_close")
+        )
+
     def offsets(self) -> Iterator[Finding]:
-        """Compare committed offsets with the time at which each input was finished."""
+        """Compare committed offsets with the time at which each input was finished.
+
+        Watermarks say when; those of a conversation that was told to end may never be written.
+        """
+        ends = self._ends()
         finished: dict[Place, int] = {}
         waiting: dict[tuple[str, bytes], list[Place]] = defaultdict(list)
         for place, (record, event) in sorted(self.ledger.sources.items(), reverse=True):
@@ -272,7 +394,8 @@ class _Run:
                 if number == len(snapshots):
                     break
                 passed = snapshots[number][0]
-                if finished.get(place, passed + 1) > passed:
+                key = (self.ledger.sources[place][0].key or b"").decode(errors="replace")
+                if finished.get(place, passed + 1) > passed and not ends[key]:
                     yield Finding("offset_passed", str(place))
 
     def states(self) -> Iterator[Finding]:
@@ -296,10 +419,10 @@ class _Run:
                         letters[0][1] if letters else None,
                     )
                 )
-        kept: dict[bytes, list[bytes | None]] = defaultdict(list)
+        kept: dict[bytes, list[Record]] = defaultdict(list)
         for record in ledger.states:
             if record.key is not None:
-                kept[record.key].append(record.value)
+                kept[record.key].append(record)
         for key, handled in inputs.items():
             fault = self.fold.difference(key.decode(), handled, kept[key])
             if fault:
@@ -343,6 +466,102 @@ class _Run:
             if action.answer is not None and composed[action.action_id] != 1:
                 yield Finding("no_answer", f"{action.action_id}: {composed[action.action_id]}")
 
+    def labels(self) -> Iterator[Finding]:
+        """Compare labels with the ends of exchanges.
+
+        An end is a question, a refusal, a handoff or a composed answer. Its label comes with it, or
+        with its turn where that was read later. Only short conversations that were never told to
+        end must have all of theirs: others may have left the classifier's window.
+        """
+        ledger = self.ledger
+        endings: Counter[tuple[str, str]] = Counter()
+        said: Counter[str] = Counter()
+        inputs = set(ledger.sources)
+        for record, action in ledger.actions:
+            inputs.add((record.topic, record.partition, record.offset))
+            if action.question or action.refusal or action.handoff:
+                said[action.conversation_id] += 1
+                if action.turn_id:
+                    endings[action.conversation_id, action.turn_id] += 1
+        for _, answer in ledger.answers:
+            if answer.text is not None:
+                said[answer.conversation_id] += 1
+                if answer.turn_id:
+                    endings[answer.conversation_id, answer.turn_id] += 1
+        for _, event in ledger.sources.values():
+            if isinstance(event, ConversationTurn):
+                said[event.conversation_id] += 1
+        labels: Counter[tuple[str, str]] = Counter()
+        ids: Counter[str] = Counter()
+        for record, label in ledger.labels:
+            labels[label.conversation_id, label.exchange_id] += 1
+            one = _header(record, "ce_id")
+            ids[one] += 1
+            topic, partition, offset, kind = one.rsplit("/", 3)
+            if kind != "label" or (topic, int(partition), int(offset)) not in inputs:
+                yield Finding("wrong_label", one)
+        for one, count in ids.items():
+            if count > 1:
+                yield Finding("labelled_twice", f"{one}: {count} times")
+        for exchange, count in labels.items():
+            if count > endings[exchange]:
+                yield Finding("labelled_twice", f"{exchange}: {count}, ends {endings[exchange]}")
+        ended = self._ends()
+        for exchange in endings.keys() - labels.keys():
+            if not ended[exchange[0]] and said[exchange[0]] <= _WINDOW:
+                yield Finding("no_label", str(exchange))
+
+    def shadow(self) -> Iterator[Finding]:
+        """Compare what a shadow proposed with what was decided.
+
+        No proposal is due for what code alone decided, or after the conversation's end.
+        """
+        ledger = self.ledger
+        decided = {_place(action.source): action for _, action in ledger.actions}
+        by_id = {action.action_id for _, action in ledger.actions}
+        proposed: Counter[Place] = Counter()
+        for _, proposal in ledger.proposals:
+            place = _place(proposal.source)
+            proposed[place] += 1
+            expected = shadow_id(proposal.conversation_id, proposal.source, "proposal")
+            if proposal.proposal_id != expected or place not in decided:
+                yield Finding("wrong_proposal", f"{proposal.proposal_id} about {place}")
+        compared: Counter[Place] = Counter()
+        for _, comparison in ledger.comparisons:
+            place = _place(comparison.source)
+            compared[place] += 1
+            if comparison.live_id not in by_id:
+                yield Finding("wrong_proposal", f"compared with {comparison.live_id}")
+        for what, counts in (("proposals", proposed), ("comparisons", compared)):
+            for place, count in counts.items():
+                if count > 1:
+                    yield Finding("proposed_twice", f"{place}: {count} {what}")
+        for place in proposed.keys() ^ compared.keys():
+            yield Finding("wrong_proposal", f"{place}: a proposal or a comparison alone")
+        ended = self._ends()
+        for place, action in decided.items():
+            # What waited for an answer is decided with it: a copy does not know that it waited.
+            waited = isinstance(ledger.sources[place][1], Answer)
+            asked = reply_of(action) is not None and not waited
+            if asked and not proposed[place] and not ended[action.conversation_id]:
+                yield Finding("no_proposal", f"{place}: {action.action_id}")
+
+
+_WINDOW: Final = 8
+"""Messages of a conversation that the classifier keeps."""
+
+_WRITERS: Final[Mapping[str, frozenset[str]]] = {
+    "conversation.actions": frozenset({"decide"}),
+    "conversation.outcomes": frozenset({"decide"}),
+    "conversation.timers": frozenset({"decide"}),
+    "conversation.outbound": frozenset({"decide", "answer"}),
+    "conversation.answers": frozenset({"answer"}),
+    "conversation.labels": frozenset({"classify"}),
+    "tool.results": frozenset({"execute"}),
+    "shadow.proposals": frozenset({"shadow"}),
+    "shadow.comparisons": frozenset({"shadow"}),
+}
+"""Logical topic to the roles that write it."""
 
 _INPUTS: Final = frozenset(
     {
@@ -359,3 +578,7 @@ _INPUTS: Final = frozenset(
 def _place(source: object) -> Place:
     topic: str = source.topic  # type: ignore[attr-defined]
     return (topic, source.partition, source.offset)  # type: ignore[attr-defined]
+
+
+def _header(record: Record, wanted: str) -> str:
+    return next((value or b"" for name, value in record.headers if name == wanted), b"").decode()

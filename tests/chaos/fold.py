@@ -2,14 +2,21 @@
 
 The changelog says how far each topic had been handled at every record; what was handled between
 two records of it, in which order, is found by trying, since every input must lead to exactly what
-was published for it. Times are the worker's clock and not compared.
+was published for it. A tombstone says less: only that the conversation was closed by what had been
+written until then. The next input finds none, or the closed one if it was at work already. Times
+are the worker's clock and not compared.
+
+No reply of the decider can be worked out again: they come from its log, where a request may have
+several, of processes that were lost before they committed. The number of a reply is in the
+diagnostics of the action that was made of it, so only that one leads to what was published. A
+first reply that was refused as invalid stands in no action: any that was logged will do.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -17,7 +24,8 @@ import orjson
 from tests.chaos import shop
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Abandoned, DeadLetter, Input, Propose, Publish, Step
-from turnstream.core.events import ActionEvent, ConversationTurn, Event, Outcome
+from turnstream.core.events import ConversationTurn, Event
+from turnstream.core.publications import ActionEvent, Outcome
 from turnstream.core.record import dump, load
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
@@ -40,63 +48,163 @@ class Handled:
     """Reason of its dead letter."""
 
 
+Position = tuple[int, ...]
+"""How many inputs of each topic have been taken, in the order of the topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """A state that an order of inputs leads to; None where nothing is kept."""
+
+    position: Position
+    state: Conversation | None
+    recorded: bool = False
+    """Whether the changelog holds a record of it."""
+
+    @property
+    def known_by(self) -> tuple[Position, bytes]:
+        """What makes it another one."""
+        return self.position, b"" if self.state is None else dump(self.state)
+
+
+@dataclass(slots=True)
 class Folder:
     """Folds under one catalog."""
 
-    def __init__(self, ruleset: Ruleset) -> None:
-        self._ruleset = ruleset
+    ruleset: Ruleset
+    replies: Mapping[str, Sequence[shop.Reply]] = field(default_factory=dict)
+    """Request to the replies that its decider has logged."""
 
     def watermarks(self, value: bytes) -> Mapping[str, int]:
         """Return the watermarks of a changelog record."""
         found: dict[str, int] = orjson.loads(value)["watermarks"]
         return found
 
-    def difference(
-        self, key: str, inputs: Sequence[Handled], kept: Sequence[bytes | None]
-    ) -> str | None:
+    def difference(self, key: str, inputs: Sequence[Handled], kept: Sequence[Record]) -> str | None:
         """Say how a conversation's changelog differs from a fold of its inputs, if it does."""
-        state: Conversation | None = None
-        waiting: dict[str, list[Handled]] = {}
+        queues: dict[str, list[Handled]] = {}
         for one in inputs:
-            waiting.setdefault(one.record.topic, []).append(one)
-        for number, value in enumerate(kept):
-            if value is None:
-                continue
-            target = load(value)
-            chunk: list[list[Handled]] = []
-            for topic, watermark in target.watermarks.items():
-                queue = waiting.get(topic, [])
-                count = sum(one.record.offset <= watermark for one in queue)
-                if count:
-                    chunk.append(queue[:count])
-                    waiting[topic] = queue[count:]
-            wanted = _without_clock(target)
-            if not any(
-                _without_clock(folded) == wanted for folded in self._folds(key, state, chunk)
-            ):
-                sizes = [len(queue) for queue in chunk]
-                return f"changelog record {number} is no fold of {sizes} inputs"
-            state = target
-        left = sum(len(queue) for queue in waiting.values())
-        return f"{left} inputs are in no changelog record" if left else None
+            queues.setdefault(one.record.topic, []).append(one)
+        fold = _Fold(self, key, tuple(queues), tuple(queues.values()))
+        # More than one only after a tombstone, which does not say what came before it.
+        held = [_Reached((0,) * len(queues), None)]
+        for number, record in enumerate(kept):
+            before, held = held, []
+            for start in before:
+                held += fold.to(start, record)
+            held = _distinct(held)
+            if not held:
+                what = "tombstone" if record.value is None else "changelog record"
+                at = dict(zip(queues, before[0].position, strict=True)) if before else {}
+                return f"{what} {number} is no fold of the inputs after {at}"
+        if any(fold.silently_ends(reached) for reached in held):
+            return None
+        left = len(inputs) - max(sum(reached.position) for reached in held)
+        return f"{left} inputs are in no changelog record"
 
-    def _folds(
-        self, key: str, state: Conversation | None, queues: Sequence[Sequence[Handled]]
-    ) -> Iterator[Conversation]:
-        """Give the states of every order of the inputs that leads to what was published."""
-        if not queues:
-            if state is not None:
-                yield state
+    def ends(self, outcome: Step, cause: Input) -> Iterator[Step]:
+        """Give the rest that every logged reply leads to."""
+        last = outcome.effects[-1] if outcome.effects else None
+        if not isinstance(last, Propose):
+            yield outcome
             return
-        for index, queue in enumerate(queues):
-            taken = self._taken(key, state, queue[0])
-            if taken is None:
-                continue
-            rest = [queue[1:] if each == index else one for each, one in enumerate(queues)]
-            yield from self._folds(key, taken, [one for one in rest if one])
+        for reply in self.replies.get(shop.asked(last.request), ()):
+            following = step(outcome.state, cause.with_event(reply.proposal), self.ruleset)
+            yield from self.ends(following, cause)
 
-    def _taken(self, key: str, state: Conversation | None, one: Handled) -> Conversation | None:
-        """Take an input; None if it leads to something else than was published."""
+
+@dataclass(slots=True)
+class _Fold:
+    """The inputs of one conversation, and how they can be taken."""
+
+    folder: Folder
+    key: str
+    topics: Sequence[str]
+    queues: Sequence[Sequence[Handled]]
+
+    def to(self, start: _Reached, record: Record) -> Iterator[_Reached]:
+        """Give what a changelog record leaves, where inputs up to it lead there."""
+        if record.value is None:
+            limit = self._until(start, record.timestamp)
+            for one in self._reached(start, limit):
+                if one.state is not None and one.state.phase == "closed":
+                    yield _Reached(one.position, None)
+                    yield _Reached(one.position, one.state)
+            return
+        target = load(record.value)
+        limit = tuple(
+            self._count(queue, target.watermarks[topic])
+            if topic in target.watermarks
+            else taken
+            if start.recorded
+            else until
+            for topic, queue, until, taken in zip(
+                self.topics,
+                self.queues,
+                self._until(start, record.timestamp),
+                start.position,
+                strict=True,
+            )
+        )
+        wanted = _without_clock(target)
+        named = [topic in target.watermarks for topic in self.topics]
+        for one in self._reached(start, limit):
+            complete = all(
+                taken == end
+                for taken, end, is_named in zip(one.position, limit, named, strict=True)
+                if is_named
+            )
+            if complete and one.state is not None and _without_clock(one.state) == wanted:
+                yield _Reached(one.position, target, recorded=True)
+                if start.recorded:
+                    return
+
+    def silently_ends(self, start: _Reached) -> bool:
+        """Tell whether the inputs that are left need no record: each time, all was over at once."""
+        end = tuple(map(len, self.queues))
+        if start.position == end:
+            return True
+        return not start.recorded and any(
+            one.position == end and (one.state is None or one.state.phase == "closed")
+            for one in self._reached(start, end)
+        )
+
+    def _reached(self, start: _Reached, limit: Position) -> Iterator[_Reached]:
+        """Give all that can be reached: every order that leads to what was published.
+
+        A closed conversation without a record may be gone at once, and leaves no tombstone.
+
+        Args:
+            start: where to begin.
+            limit: the most inputs of each topic that may be taken.
+        """
+        level = [start]
+        while level:
+            yield from level
+            following: list[_Reached] = []
+            for one in level:
+                for index, taken in enumerate(one.position):
+                    if taken >= limit[index]:
+                        continue
+                    position = (*one.position[:index], taken + 1, *one.position[index + 1 :])
+                    for state in self._taken(one.state, self.queues[index][taken]):
+                        following.append(_Reached(position, state, start.recorded))
+                        if not start.recorded and state.phase == "closed":
+                            following.append(_Reached(position, None))
+            level = _distinct(following)
+
+    def _until(self, start: _Reached, at: int) -> Position:
+        """Count the inputs that were written before a time (ms)."""
+        return tuple(
+            taken + sum(one.record.timestamp <= at for one in queue[taken:])
+            for queue, taken in zip(self.queues, start.position, strict=True)
+        )
+
+    def _count(self, queue: Sequence[Handled], watermark: int) -> int:
+        return sum(one.record.offset <= watermark for one in queue)
+
+    def _taken(self, state: Conversation | None, one: Handled) -> Iterator[Conversation]:
+        """Take an input, where that leads to what was published for it."""
         record, event = one.record, one.event
         now = record.timestamp
         if one.outcomes:
@@ -107,7 +215,7 @@ class Folder:
         if one.letter == "handler_failed":
             happening = Abandoned(event if isinstance(event, ConversationTurn) else None)
         cause = Input(
-            conversation_id=key,
+            conversation_id=self.key,
             event=happening,
             source=source_of(record),
             topic=record.topic,
@@ -115,14 +223,16 @@ class Folder:
             timestamp=record.timestamp,
             now=now,
         )
-        outcome = step(state, cause, self._ruleset)
-        while outcome.effects and isinstance(outcome.effects[-1], Propose):
-            request = outcome.effects[-1].request
-            if shop.BUG in request.latest:
-                return None
-            reply = cause.with_event(shop.decided(request))
-            outcome = step(outcome.state, reply, self._ruleset)
-        return outcome.state if _published(outcome) == _expected(one) else None
+        expected = _expected(one)
+        for outcome in self.folder.ends(step(state, cause, self.folder.ruleset), cause):
+            if _published(outcome) == expected:
+                yield outcome.state
+                return
+
+
+def _distinct(found: list[_Reached]) -> list[_Reached]:
+    """Leave out what another order leads to as well; mostly there is one only."""
+    return found if len(found) < 2 else list({one.known_by: one for one in found}.values())
 
 
 def _published(outcome: Step) -> tuple[list[object], bool]:
@@ -156,7 +266,15 @@ def _of_action(action: ActionEvent) -> object:
         action.step,
         dict(action.seen),
         action.decision.model_dump(),
+        reply_of(action),
+        None if action.answer is None else action.answer.answer_id,
     )
+
+
+def reply_of(action: ActionEvent) -> str | None:
+    """The number of the reply that an action was made of; None where code decided."""
+    found: str | None = orjson.loads(action.diagnostics_json).get(shop.REPLY)
+    return found
 
 
 def _of_outcome(outcome: Outcome) -> object:

@@ -15,8 +15,7 @@ from typing import Final
 
 from tests.chaos import shop
 from tests.chaos.checker import Finding
-from tests.chaos.stage import PARTITIONS, SESSION_SECONDS, Stage, staged, until
-from turnstream.core.events import ConversationTurn
+from tests.chaos.stage import PARTITIONS, SESSION_SECONDS, Stage, said, staged, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +68,7 @@ async def _until_found(stage: Stage, wanted: str, *, seconds: float = 60) -> Non
 async def _say(stage: Stage, texts: Sequence[tuple[str, str]]) -> None:
     """Send customer turns: conversation and text, in this order."""
     for number, (key, text) in enumerate(texts):
-        turn = ConversationTurn(
-            turn_id=f"{key}/{number}",
-            conversation_id=key,
-            channel_id="web",
-            role="customer",
-            text=f"[{key}/{number}] {text}",
-            occurred_at=time.time_ns() // 1_000_000,
-        )
-        await stage.producer.send_and_wait(
-            stage.topic("conversation.turns"),
-            stage.deployment.codec.encode(turn),
-            key=key.encode(),
-            partition=stage.partition(key),
-        )
+        await stage.send("conversation.turns", said(key, number, text))
 
 
 def _keys(stage: Stage, count: int, *, stem: str = "k") -> list[str]:

@@ -7,6 +7,7 @@ import contextlib
 import resource
 import signal
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from aiokafka.errors import KafkaError
 
 from tests.chaos import shop
 from tests.chaos.checker import Finding
+from tests.chaos.fold import reply_of
 from tests.chaos.schedule import ON_REVOKE, Fault, RoleName, Wave
 from tests.chaos.stage import (
     PARTITIONS,
@@ -31,6 +33,12 @@ from tests.chaos.stage import (
 )
 from turnstream.demo.kafka import KafkaBroker
 from turnstream.stream.role import EXIT_REFUSED
+
+_FORGOTTEN: Final = 40
+"""Conversations that are told to be forgotten in the end, about."""
+
+_AWAY_SECONDS: Final = 4.0
+"""How long a role is away: what is written meanwhile comes back topic by topic."""
 
 _REACHED: Final = 60.0
 """Longest wait for a process to reach its failpoint; a schedule may ask for one too many."""
@@ -47,6 +55,9 @@ class Report:
     faults: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     """Faults that did not come about: their place was not reached in time."""
+    reordered: int = 0
+    """Requests that nobody made again after their process was lost: what came back, came
+    otherwise."""
     starts: int = 0
     """Processes started, the first ones included."""
     replays: int = 0
@@ -54,6 +65,11 @@ class Report:
     unknown: int = 0
     """Calls that ended with an unknown outcome."""
     aborted: int = 0
+    traffic: Counter[str] = field(default_factory=Counter)
+    """What customers, people and upstream did beside writing turns."""
+    labels: int = 0
+    proposals: int = 0
+    forgotten: int = 0
     letters: int = 0
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
@@ -114,13 +130,28 @@ class Crew:
             members.remove(victim)
         return worker
 
+    async def send_away(self, role: RoleName, seconds: float) -> None:
+        """Kill all workers of a role and start none for a while."""
+        count = self.wanted[role]
+        self.wanted = {**self.wanted, role: 0}
+        for worker in self.members.get(role, ()):
+            worker.send(signal.SIGKILL)
+        # Time is the fault itself.
+        await asyncio.sleep(seconds)
+        self.wanted = {**self.wanted, role: count}
+
     def leave(self, worker: Worker) -> None:
         """Let a worker be replaced when it ends."""
         self._busy.discard(id(worker))
 
-    def one(self, role: RoleName) -> Worker:
-        """Any running worker of a role."""
-        return next(one for one in self.members[role] if not one.ended)
+    async def one(self, role: RoleName) -> Worker:
+        """Any running worker of a role; after a fault the next one may not be there yet."""
+
+        def running() -> list[Worker]:
+            return [one for one in self.members.get(role, ()) if not one.ended]
+
+        await until(lambda: bool(running()), f"a worker of {role}")
+        return running()[0]
 
 
 async def run(
@@ -152,6 +183,7 @@ async def run(
     report = Report(seed)
     async with staged(broker.bootstrap, f"chaos-{seed}.", folder) as stage:
         stage.crashed = True
+        stage.ledger.shadowed = "shadow" in crew
         traffic = Traffic(stage, seed, turns, max(turns // 5, 20), ahead)
         async with Crew(stage, crew, on_disk) as workers:
             sending = asyncio.create_task(traffic.run())
@@ -170,6 +202,7 @@ async def run(
                     report.missed += [one for one in missed if one]
                 await sending
                 await stage.until_complete(seconds=180)
+                await _forget(stage, traffic)
             except NotInTime as late:
                 report.findings.append(Finding("undecided_turn", str(late)))
             finally:
@@ -182,14 +215,34 @@ async def run(
         report.calls = sum(action.call is not None for _, action in ledger.actions)
         report.unknown = sum(one.outcome == "outcome_unknown" for _, one in ledger.results)
         report.letters = sum(map(len, ledger.letters.values()))
+        report.labels, report.proposals = len(ledger.labels), len(ledger.proposals)
         report.aborted, report.starts = traffic.aborted, workers.starts
+        report.traffic = traffic.controls + Counter(aborted=traffic.aborted, poison=traffic.poison)
+        report.forgotten = len(ledger.forgotten)
         report.replays = shop.repeated(folder)
+        committed = {reply_of(action) for _, action in ledger.actions}
+        report.reordered = shop.unrepeated(folder, committed)
         await stage.stop_all()
         if recreate:
             report.faults.append("recreated")
             report.findings += await _recreate(stage)
     report.seconds = time.monotonic() - began
     return report
+
+
+async def _forget(stage: Stage, traffic: Traffic) -> None:
+    """Let conversations be forgotten when all is quiet, and some of them begin again."""
+    ledger = stage.ledger
+    there = [key for key, value in ledger.kept["decide"].items() if value is not None]
+    keys = there[:: max(len(there) // _FORGOTTEN, 1)]
+    ledger.forget(keys)
+    for key in keys:
+        await traffic.control(key.decode(), "forget")
+    await stage.until_complete()
+    await stage.until_forgotten()
+    for key in keys[::2]:
+        await traffic.say(key.decode(), "refund please")
+    await stage.until_complete()
 
 
 async def _happen(fault: Fault, crew: Crew, broker: KafkaBroker, traffic: Traffic) -> str | None:
@@ -203,9 +256,9 @@ async def _happen(fault: Fault, crew: Crew, broker: KafkaBroker, traffic: Traffi
         case "disk_full":
             return await _fill_disk(fault, crew)
         case "kill":
-            crew.one(fault.role).send(signal.SIGKILL)
+            (await crew.one(fault.role)).send(signal.SIGKILL)
         case "term":
-            worker = crew.one(fault.role)
+            worker = await crew.one(fault.role)
             worker.send(signal.SIGTERM)
             await crew.stage.exit_status(worker)
         case "join":
@@ -217,6 +270,10 @@ async def _happen(fault: Fault, crew: Crew, broker: KafkaBroker, traffic: Traffi
             return await _crash(fault, crew)
         case "zombie":
             return await _zombie(fault, crew)
+        case "write_zombie":
+            return await _write_zombie(fault, crew, traffic)
+        case "away":
+            await crew.send_away(fault.role, _AWAY_SECONDS)
     return None
 
 
@@ -251,9 +308,34 @@ async def _zombie(fault: Fault, crew: Crew) -> str | None:
     return None
 
 
+async def _write_zombie(fault: Fault, crew: Crew, traffic: Traffic) -> str | None:
+    """Suspend an executor in the middle of a write call, until another one has reported it."""
+    folder = crew.stage.folder
+    deadline = time.monotonic() + _REACHED
+    worker: Worker | None = None
+    number = 0
+    while worker is None and time.monotonic() < deadline:
+        number += 1
+        await traffic.say(f"z-{traffic.seed}-{number}", f"refund {shop.SLOW_ORDER}{number}")
+        begun = len(shop.effects(folder))
+        with contextlib.suppress(NotInTime):
+            await until(lambda begun=begun: len(shop.effects(folder)) > begun, "", seconds=0.5)  # type: ignore[misc]
+        at_work = {effect.pid for effect in shop.effects(folder)[begun:] if effect.slow_write}
+        members = crew.members.get(fault.role, ())
+        worker = next((one for one in members if one.process.pid in at_work), None)
+    if worker is None or worker.ended:
+        return str(fault)
+    worker.send(signal.SIGSTOP)
+    # Another one is started for it, as an orchestrator would that hears nothing of it.
+    crew.members[fault.role].remove(worker)
+    await asyncio.sleep(SESSION_SECONDS + 2)
+    worker.send(signal.SIGCONT)
+    return None
+
+
 async def _fill_disk(fault: Fault, crew: Crew) -> str | None:
     """Let no file of a worker grow any more: what a full disk is to it."""
-    worker = crew.one(fault.role)
+    worker = await crew.one(fault.role)
     if worker.home is None:
         return f"{fault}: state is in memory"
     resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, (1, 1))

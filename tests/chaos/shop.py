@@ -1,16 +1,18 @@
-"""The deployment under chaos: a decider that is a function of its request, tools with a log.
+"""The deployment under chaos: deciders and tools whose replies nobody can work out afterwards.
 
 Both write to append-only files in the folder that `CHAOS_FOLDER` names, which no failure of a
 process can take back: what the checker knows beside the topics.
 """
 
 import asyncio
+import hashlib
 import os
 import re
+import secrets
 import time
 import zlib
-from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +20,17 @@ from typing import Any, Final
 import orjson
 
 from turnstream.core.definitions import Catalog
-from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.ports import Classification, DecisionRequest, Exchange, Proposal
 
 FOLDER: Final = "CHAOS_FOLDER"
 EFFECTS: Final = "effects.log"
 DECIDER: Final = "decider.log"
+REPLIES: Final = "replies.log"
+REPLY: Final = "reply"
+"""Key of a reply's number in the diagnostics of a decision."""
 
+NO_TOOL: Final = "no_such_tool"
+"""What the decider proposes now and then: it must be refused, and is asked once more."""
 BUG: Final = "explode"
 """A turn with this word makes the decider raise."""
 SLOW_ORDER: Final = "A-9"
@@ -84,6 +91,11 @@ CATALOG: Final[dict[str, Any]] = {
             for name in ("look_up", "refund", "book")
         },
         "hours": {"description": "Opening hours.", "text": {"en": "We open at nine."}},
+        "parking": {"description": "Where to park.", "text": {"en": "Park behind the shop."}},
+    },
+    "categories": {
+        "orders": {"description": "About an order."},
+        "visits": {"description": "About a visit."},
     },
 }
 
@@ -100,6 +112,12 @@ class Effect:
     at: int
     """Milliseconds since the epoch."""
     pid: int
+    slow: bool
+
+    @property
+    def slow_write(self) -> bool:
+        """Whether it takes long and changes something."""
+        return self.slow and self.tool != "look_up"
 
 
 async def look_up(order_id: str, idempotency_key: str) -> dict[str, str]:
@@ -118,10 +136,10 @@ async def book(order_id: str, idempotency_key: str) -> dict[str, str]:
 
 
 async def _called(tool: str, order_id: str, action_id: str, status: str) -> dict[str, str]:
-    line = {"tool": tool, "action_id": action_id, "at": _now_ms(), "pid": os.getpid()}
-    # Before any wait: what a cancelled or killed call has done is done.
-    _append(EFFECTS, line, durable=True)
     slow = order_id.startswith(SLOW_ORDER)
+    about = {"tool": tool, "action_id": action_id, "at": _now_ms(), "pid": os.getpid()}
+    # Before any wait: what a cancelled or killed call has done is done.
+    _append(EFFECTS, {**about, "slow": slow}, durable=True)
     await asyncio.sleep(1.5 if slow else zlib.crc32(order_id.encode()) % 50 / 1000)
     return {"status": status}
 
@@ -134,30 +152,73 @@ def effects(folder: Path) -> list[Effect]:
 # --- the decider ----------------------------------------------------------------------------------
 
 
-def decided(request: DecisionRequest) -> Proposal:
-    """What is proposed for a request: nothing else is known, so a replay proposes the same.
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply of the decider, as it was logged before anybody had it."""
+
+    number: str
+    """Stands in the diagnostics of the decision that is made of it."""
+    pid: int
+    proposal: Proposal
+
+
+def asked(request: DecisionRequest) -> str:
+    """Name a request by all that it says: a process after a crash asks the same again."""
+    text = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:24]
+
+
+def replied(request: DecisionRequest) -> Proposal:
+    """Propose what nobody could propose again, and log it before it is given.
 
     Raises:
         RuntimeError: The turn holds the word that stands for a defect.
     """
-    latest = request.latest
-    if BUG in latest:
+    if BUG in request.latest:
         message = "a defect"
         raise RuntimeError(message)
-    if request.fault is not None or "human" in latest:
-        return _proposal("handoff", "unsupported")
+    proposal = _decided(request, secrets.randbits(64))
+    line = {"request": asked(request), "pid": os.getpid(), "proposal": proposal}
+    _append(REPLIES, line)
+    return proposal
+
+
+def replies(folder: Path) -> Mapping[str, Sequence[Reply]]:
+    """Every reply that was given, by what was asked; more than one where a process was lost."""
+    found: dict[str, list[Reply]] = defaultdict(list)
+    for line in _lines(folder / REPLIES):
+        proposal = Proposal(**line["proposal"])
+        number = str(proposal.diagnostics[REPLY])
+        found[line["request"]].append(Reply(number, line["pid"], proposal))
+    return found
+
+
+def _decided(request: DecisionRequest, number: int) -> Proposal:
+    """Choose by a number that is used once: which answer, how sure, and now and then nonsense."""
+    latest = request.latest
+    about = {
+        "diagnostics": {REPLY: f"{number:016x}"},
+        "confidence": 0.9 + number % 100 / 1000,
+    }
+    if request.fault is None and number % 50 == 0:
+        return _proposal("call_tool", "lookup_required", tool=NO_TOOL, **about)
+    if "human" in latest:
+        return _proposal("handoff", "unsupported", **about)
     if request.facts:
         fact = request.facts[-1]
         if fact.outcome == "done" and not fact.superseded:
-            return _proposal("answer", "context_sufficient", answer_id=f"{fact.tool}_said")
+            name = f"{fact.tool}_said"
+            return _proposal("answer", "context_sufficient", answer_id=name, **about)
         if fact.outcome != "done":
-            return _proposal("handoff", "unsupported")
+            return _proposal("handoff", "unsupported", **about)
     tool = next((name for name in CATALOG["tools"] if name in latest), request.open_intent)
     if tool not in CATALOG["tools"]:
-        return _proposal("answer", "context_sufficient", answer_id="hours")
+        name = ("hours", "parking")[number % 2]
+        return _proposal("answer", "context_sufficient", answer_id=name, **about)
     if "order_id" in request.known:
-        return _proposal("call_tool", "lookup_required", tool=tool)
-    return _proposal("ask", "missing_input", missing_field="order_id", needed_for=tool)
+        return _proposal("call_tool", "lookup_required", tool=tool, **about)
+    asking = {"missing_field": "order_id", "needed_for": tool}
+    return _proposal("ask", "missing_input", **asking, **about)
 
 
 class Scripted:
@@ -175,14 +236,14 @@ class Scripted:
         # A turn and the results since: what a replay asks again.
         about = f"{last[:40]} {len(request.messages)} {len(request.facts)} {request.fault}"
         latency = int(wait.group(1)) if wait else zlib.crc32(last.encode()) % 250 - 50
-        if latency <= 0:
-            return decided(request)
+        if latency <= 0 or request.fault is not None:
+            return replied(request)
 
         async def later() -> Proposal:
             _append(DECIDER, {"key": key, "pid": os.getpid(), "what": "begins", "about": about})
             try:
                 await asyncio.sleep(latency / 1000)
-                return decided(request)
+                return replied(request)
             finally:
                 _append(DECIDER, {"key": key, "pid": os.getpid(), "what": "ends"})
 
@@ -192,6 +253,44 @@ class Scripted:
 def scripted(_catalog: Catalog) -> Scripted:
     """The live decider."""
     return Scripted()
+
+
+class Other:
+    """The decider of the shadow: at once, and no two of its proposals are the same."""
+
+    name = "other-1"
+
+    def propose(self, request: DecisionRequest) -> Proposal:
+        """Propose one step."""
+        return _decided(request, secrets.randbits(64))
+
+
+def other(_catalog: Catalog) -> Other:
+    """The shadow's candidate."""
+    return Other()
+
+
+class Labeller:
+    """A classifier that never says the same twice, at once or after a while."""
+
+    def classify(self, exchange: Exchange) -> Classification | Awaitable[Classification]:
+        """Label an exchange."""
+        number = secrets.randbits(64)
+        names = tuple(CATALOG["categories"])
+        said = Classification(f"{number:016x}", (names[number % 2],), "labeller-1")
+        if number % 4:
+            return said
+
+        async def later() -> Classification:
+            await asyncio.sleep(zlib.crc32(exchange.exchange_id.encode()) % 100 / 1000)
+            return said
+
+        return later()
+
+
+def labeller(_catalog: Catalog) -> Labeller:
+    """The classifier."""
+    return Labeller()
 
 
 def overlaps(folder: Path) -> list[str]:
@@ -215,6 +314,14 @@ def repeated(folder: Path) -> int:
         line["about"] for line in _lines(folder / DECIDER) if line["what"] == "begins"
     )
     return sum(count - 1 for count in seen.values())
+
+
+def unrepeated(folder: Path, committed: Container[str | None]) -> int:
+    """How many requests led to nothing and were never made again in the same words."""
+    return sum(
+        not any(one.number in committed or one.proposal.tool == NO_TOOL for one in given)
+        for given in replies(folder).values()
+    )
 
 
 def _proposal(action: str, reason_code: str, **changes: Any) -> Proposal:

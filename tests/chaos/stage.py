@@ -9,10 +9,10 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +25,8 @@ from tests.chaos import shop
 from tests.chaos.checker import Finding, Ledger, check
 from tests.chaos.fold import Folder
 from turnstream.config import Settings, load_settings
-from turnstream.core.events import ConversationControl, ConversationTurn
-from turnstream.roles.decide import SOURCES
+from turnstream.core.events import ControlKind, ConversationControl, ConversationTurn
+from turnstream.roles import answer, classify, decide, execute, shadow
 from turnstream.roles.deployment import Deployment
 from turnstream.stream.failpoints import VARIABLE
 from turnstream.stream.partitioner import partitioner
@@ -40,11 +40,22 @@ SESSION_SECONDS: Final = 6.0
 PATIENCE: Final = 120.0
 """Longest wait for anything, on a busy machine."""
 
+_SOURCES: Final[Mapping[str, Sequence[str]]] = {
+    "decide": decide.SOURCES,
+    "execute": execute.SOURCES,
+    "answer": answer.SOURCES,
+    "classify": classify.SOURCES,
+    "shadow": shadow.SOURCES,
+}
+"""Role to the topics that it reads."""
+
 _TOPICS: Final = (
-    *SOURCES,
+    *decide.SOURCES,
     "conversation.actions",
     "conversation.outcomes",
     "conversation.outbound",
+    "shadow.proposals",
+    "shadow.comparisons",
 )
 
 
@@ -119,6 +130,8 @@ class Stage:
     """Whether anything but joins and orderly stops has happened."""
     level: bool = False
     """Whether all that is committed has been read, at the last look."""
+    committed: dict[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+    """Role to the offsets that its group had committed at the last look."""
     _started: int = 0
     _tail: asyncio.Task[None] | None = None
 
@@ -219,12 +232,12 @@ class Stage:
             self.ledger,
             folder=self.folder,
             catalog=self.deployment.catalog,
-            fold=Folder(self.deployment.ruleset),
+            fold=Folder(self.deployment.ruleset, shop.replies(self.folder)),
             crashes=self.crashed,
         )
 
     async def until_complete(self, *, seconds: float = PATIENCE) -> None:
-        """Wait until everything is read, has come to its end, and the state says so."""
+        """Wait until everything is read, has come to its end, and its offsets are committed."""
         ledger = self.ledger
 
         def complete() -> bool:
@@ -234,23 +247,68 @@ class Stage:
         def missing() -> str:
             return (
                 f"{ledger.turns} turns read, {len(ledger.open)} things open, such as "
-                f"{sorted(map(str, ledger.open))[:3]}, inputs without state: {self._behind()}"
+                f"{sorted(map(str, ledger.open))[:3]}, not committed: {self._behind()}"
             )
 
         await until(complete, missing, seconds=seconds)
 
-    def _behind(self) -> bool:
-        """Whether inputs are in no state yet."""
-        ledger = self.ledger
-        known: dict[bytes, dict[str, int]] = {}
-        fold = Folder(self.deployment.ruleset)
-        for record in ledger.states:
-            if record.key is not None and record.value is not None:
-                known.setdefault(record.key, {}).update(fold.watermarks(record.value))
-        return any(
-            event is not None and known.get(record.key or b"", {}).get(topic, -1) < offset
-            for (topic, _, offset), (record, event) in ledger.sources.items()
-        )
+    def _behind(self) -> list[str]:
+        """Name what has been read and is not passed by the offsets of every role that runs."""
+        ends = self.ledger.ends
+        return [
+            f"{role}: {topic}/{partition}"
+            for role in {worker.role for worker in self.workers}
+            for topic in map(self.topic, _SOURCES[role])
+            for partition in range(PARTITIONS)
+            if self.committed.get(role, {}).get((topic, partition), 0)
+            < ends.get((topic, partition), 0)
+        ]
+
+    async def until_forgotten(self, *, seconds: float = PATIENCE) -> None:
+        """Wait until no record is left of what was to be forgotten; else that is a finding.
+
+        A record goes with a later transaction of its partition, so every partition gets turns.
+        """
+        deadline = time.monotonic() + seconds
+        number = 0
+        while self.ledger.still_there() and time.monotonic() < deadline:
+            for partition in range(PARTITIONS):
+                key = next(
+                    name
+                    for name in (f"n-{each}" for each in range(1_000))
+                    if self.partition(name) == partition
+                )
+                number += 1
+                turn = said(key, f"{time.time_ns()}-{number}", "when do you open?")
+                await self.send("conversation.turns", turn)
+            await asyncio.sleep(0.5)
+            await self.until_complete()
+        self.ledger.not_forgotten += self.ledger.still_there()
+
+    # --- writing --------------------------------------------------------------------------------
+
+    async def send(self, logical: str, event: ConversationTurn | ConversationControl) -> None:
+        """Send until the broker has it: an event may come twice, it is never left out."""
+        key = event.conversation_id
+        value = self.deployment.codec.encode(event)
+        await self.insist(logical, value, key=key.encode(), partition=self.partition(key))
+
+    async def insist(
+        self, logical: str, value: bytes | None, *, key: bytes | None, partition: int
+    ) -> None:
+        """Write a record, however long the broker is away."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                await self.producer.send_and_wait(
+                    self.topic(logical), value, key=key, partition=partition
+                )
+            except (KafkaError, OSError):
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                return
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -277,10 +335,10 @@ class Stage:
         names = [self.topic(logical) for logical in _TOPICS]
         tps = [
             TopicPartition(name, partition)
-            for name in (*names, self.ledger.changelog)
+            for name in (*names, *self.ledger.changelogs)
             for partition in range(PARTITIONS)
         ]
-        tps += [TopicPartition(self.topic(f"{source}.dlq"), 0) for source in SOURCES]
+        tps += [TopicPartition(self.topic(f"{source}.dlq"), 0) for source in decide.SOURCES]
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             isolation_level="read_committed",
@@ -291,7 +349,6 @@ class Stage:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=5_000)
         await consumer.start()
         await admin.start()
-        group = self.settings.group("decide")
         looked = 0.0
         try:
             consumer.assign(tps)
@@ -305,19 +362,22 @@ class Stage:
                 with contextlib.suppress(KafkaError, OSError, TimeoutError):
                     if time.monotonic() - looked > 0.5:
                         looked = time.monotonic()
-                        await self._look(admin, group)
+                        await self._look(admin)
                     self.level = not fetched and await _is_level(consumer, tps)
         finally:
             await consumer.stop()
             await admin.close()
 
-    async def _look(self, admin: AIOKafkaAdminClient, group: str) -> None:
+    async def _look(self, admin: AIOKafkaAdminClient) -> None:
         """Note which offsets are committed now."""
-        async with asyncio.timeout(5):
-            found = await admin.list_consumer_group_offsets(group)
-        at = time.time_ns() // 1_000_000
-        offsets = {(tp.topic, tp.partition): one.offset for tp, one in found.items()}
-        self.ledger.snapshots.append((at, offsets))
+        for role in sorted({worker.role for worker in self.workers} | {"decide"}):
+            async with asyncio.timeout(5):
+                found = await admin.list_consumer_group_offsets(self.settings.group(role))
+            at = time.time_ns() // 1_000_000
+            offsets = {(tp.topic, tp.partition): one.offset for tp, one in found.items()}
+            self.committed[role] = offsets
+            if role == "decide":
+                self.ledger.snapshots.append((at, offsets))
 
 
 async def _is_level(consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition]) -> bool:
@@ -354,19 +414,25 @@ async def staged(
             "rebalance_timeout_seconds": 20,
             "max_queued_per_conversation": 100_000,
         },
-        "deciders": {"scripted": {"kind": "python", "target": "tests.chaos.shop:scripted"}},
+        "deciders": {
+            name: {"kind": "python", "target": f"tests.chaos.shop:{name}"}
+            for name in ("scripted", "other")
+        },
+        "classifiers": {"labeller": {"kind": "python", "target": "tests.chaos.shop:labeller"}},
         "decide": {"answer_deadline_seconds": 120},
+        "classify": {"classifier": "labeller"},
+        "shadow": {"decider": "other"},
     }
     config.write_text(yaml.safe_dump(fields | changes, sort_keys=False))
     settings = load_settings(config)
     await apply(settings)
     deployment = Deployment(settings, settings.catalog)
-    names = [*_TOPICS, *(f"{source}.dlq" for source in SOURCES)]
+    names = [*_TOPICS, *(f"{source}.dlq" for source in decide.SOURCES)]
     ledger = Ledger(
-        intake=deployment.intake(SOURCES),
+        intake=deployment.intake(decide.SOURCES, role="decide"),
         logical={settings.topics.name(name): name for name in names},
         decode=deployment.codec.decode,
-        changelog=settings.changelog("decide"),
+        changelogs={settings.changelog(role): role for role in _SOURCES},
         with_calls=with_calls,
     )
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=2) as producer:
@@ -383,7 +449,10 @@ async def staged(
 
 @dataclass
 class Traffic:
-    """Customers who write: a function of its seed, paced by how fast turns are decided."""
+    """Customers who write, and people who take over, close, forget: a function of its seed.
+
+    Paced by how fast turns are decided.
+    """
 
     stage: Stage
     seed: int
@@ -394,6 +463,10 @@ class Traffic:
     sent: int = 0
     aborted: int = 0
     """Turns that a transaction of their writer took back."""
+    poison: int = 0
+    """Records that can never be decided."""
+    controls: Counter[str] = field(default_factory=Counter)
+    """Kind of control event to how many were sent."""
     _numbers: dict[str, int] = field(default_factory=dict)
     _said: list[ConversationTurn] = field(default_factory=list)
     _upstream: AIOKafkaProducer | None = None
@@ -415,7 +488,7 @@ class Traffic:
                     await self._poison(chance)
                 elif what < 0.03 and self._said:
                     await self._send(chance.choice(self._said[-200:]))
-                elif what < 0.05:
+                elif what < 0.08:
                     await self._control(chance)
                 else:
                     burst = [self._turn(chance) for _ in range(chance.randint(1, 8))]
@@ -452,46 +525,41 @@ class Traffic:
                 if kind < 0.995
                 else shop.BUG
             )
-        return ConversationTurn(
-            turn_id=f"{key}/{number}",
-            conversation_id=key,
-            channel_id="web",
-            role="customer",
-            text=f"[{key}/{number}] {text}",
-            occurred_at=time.time_ns() // 1_000_000,
-        )
+        return said(key, number, text)
 
     async def _send(self, turn: ConversationTurn) -> None:
         self.sent += 1
         self._said.append(turn)
-        await _insistent(
-            partial(
-                self.stage.producer.send_and_wait,
-                self.stage.topic("conversation.turns"),
-                self.stage.deployment.codec.encode(turn),
-                key=turn.conversation_id.encode(),
-                partition=self.stage.partition(turn.conversation_id),
-            )
-        )
+        await self.stage.send("conversation.turns", turn)
 
     async def _control(self, chance: random.Random) -> None:
-        key = f"c-{self.seed}-{chance.randrange(self.conversations)}"
+        kinds: tuple[ControlKind, ...] = (
+            *("hand_back",) * 4,
+            *("cancel",),
+            *("take_over",),
+            *("close",) * 2,
+            *("forget",) * 2,
+        )
+        await self.control(
+            f"c-{self.seed}-{chance.randrange(self.conversations)}", chance.choice(kinds)
+        )
+
+    async def control(self, key: str, kind: ControlKind) -> None:
+        """Send a command about a conversation."""
+        self.controls[kind] += 1
         control = ConversationControl(
-            control_id=f"{key}/{self.sent}",
+            control_id=f"{key}/{self.controls.total()}",
             conversation_id=key,
-            kind=chance.choice(("hand_back", "hand_back", "hand_back", "cancel")),
+            kind=kind,
             actor="desk",
             occurred_at=time.time_ns() // 1_000_000,
         )
-        await _insistent(
-            partial(
-                self.stage.producer.send_and_wait,
-                self.stage.topic("conversation.control"),
-                self.stage.deployment.codec.encode(control),
-                key=key.encode(),
-                partition=self.stage.partition(key),
-            )
-        )
+        await self.stage.send("conversation.control", control)
+
+    async def say(self, key: str, text: str) -> None:
+        """Send a turn of a conversation."""
+        number = self._numbers[key] = self._numbers.get(key, 0) + 1
+        await self._send(said(key, number, text))
 
     async def _poison(self, chance: random.Random) -> None:
         """Write a record that can never be decided."""
@@ -512,15 +580,8 @@ class Traffic:
             case _:
                 value = (value or b"")[:-3]
         self.sent += 1
-        await _insistent(
-            partial(
-                self.stage.producer.send_and_wait,
-                self.stage.topic("conversation.turns"),
-                value,
-                key=whose,
-                partition=partition,
-            )
-        )
+        self.poison += 1
+        await self.stage.insist("conversation.turns", value, key=whose, partition=partition)
 
     async def _transaction(self, chance: random.Random, *, abort: bool) -> None:
         """Write turns in a transaction of the writer's, and perhaps take them back."""
@@ -553,15 +614,13 @@ class Traffic:
             self._upstream = None
 
 
-async def _insistent(send: Callable[[], Awaitable[Any]]) -> None:
-    """Send until the broker has it: a customer's turn may come twice, it is never left out."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            await send()
-        except (KafkaError, OSError):
-            if time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(0.2)
-        else:
-            return
+def said(key: str, number: object, text: str) -> ConversationTurn:
+    """Make a customer's turn, marked with what it is."""
+    return ConversationTurn(
+        turn_id=f"{key}/{number}",
+        conversation_id=key,
+        channel_id="web",
+        role="customer",
+        text=f"[{key}/{number}] {text}",
+        occurred_at=time.time_ns() // 1_000_000,
+    )

@@ -1,12 +1,13 @@
 """Short forms of what `make chaos` does at length."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.provoking import PROVOCATIONS, provoke
 from tests.chaos.running import run
-from tests.chaos.schedule import ONLY_EXECUTE, WAVES, schedule
+from tests.chaos.schedule import ONLY_EXECUTE, PLACES, WAVES, schedule
 from tests.chaos.unprotected import PROTECTIONS
 from turnstream.demo.kafka import KafkaBroker
 from turnstream.stream.failpoints import POINTS
@@ -15,21 +16,22 @@ from turnstream.stream.failpoints import POINTS
 @pytest.mark.kafka
 @pytest.mark.chaos
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 async def test_nothing_is_lost_and_nothing_done_twice(tmp_path: Path) -> None:
-    """Crashes at failpoints, two zombies and a killed broker leave every promise kept."""
+    """Crashes at failpoints, three zombies and a killed broker leave every promise kept."""
     with KafkaBroker() as broker:
         report = await run(
             broker,
             1,
-            turns=1_500,
+            turns=600,
             folder=tmp_path,
             waves=schedule(1, waves=3),
-            crew={"decide": 2, "execute": 1, "answer": 1},
+            crew={"decide": 2, "execute": 1, "answer": 1, "classify": 1, "shadow": 1},
         )
 
     assert [] == report.findings
-    assert report.turns >= 1_500
+    assert report.turns >= 600
+    assert min(report.labels, report.proposals, report.forgotten) > 0
     assert [] == report.missed
 
 
@@ -64,6 +66,27 @@ def test_twenty_schedules_crash_at_every_failpoint() -> None:
 
     assert {("execute", point) for point in POINTS} <= crashes
     assert {("decide", point) for point in set(POINTS) - ONLY_EXECUTE} <= crashes
+
+
+def test_twenty_runs_bring_about_every_fault() -> None:
+    """What the table of faults lists as scheduled is in the schedules."""
+    faults = [
+        str(fault)
+        for seed in range(1, 21)
+        for wave in schedule(seed, waves=WAVES, on_disk=seed % 2 == 0)
+        for fault in wave
+    ]
+    scheduled = [beginnings for _, where, beginnings in PLACES if where.startswith("schedule")]
+
+    missing = [
+        one for beginnings in scheduled for one in beginnings if not _any_begins(faults, one)
+    ]
+
+    assert [] == missing
+
+
+def _any_begins(faults: Sequence[str], beginning: str) -> bool:
+    return any(fault.startswith(beginning) for fault in faults)
 
 
 def test_a_schedule_is_a_function_of_its_seed() -> None:

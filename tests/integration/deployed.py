@@ -253,14 +253,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-async def command(*arguments: str) -> tuple[int, str, str]:
+async def command(*arguments: str, **variables: str) -> tuple[int, str, str]:
     """Run a command of ours to its end: exit status, standard output, standard error."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "turnstream.cli", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        env=environment() | variables,
     )
     async with asyncio.timeout(_SECONDS):
         output, errors = await process.communicate()

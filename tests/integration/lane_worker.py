@@ -1,8 +1,10 @@
 """A worker with a counting handler, run as a process of its own by the lane tests.
 
 Usage: `python lane_worker.py OPTIONS`, where OPTIONS is a JSON object of `StreamSettings` fields
-plus `out` (topic to publish to), `delays_ms` (the handler's waits; none: it answers at once) and
-`port_file` (where to write the port of its metrics; none: it serves none).
+plus `out` (topic to publish to), `delays_ms` (the handler's waits; none: it answers at once),
+`port_file` (where to write the port of its metrics; none: it serves none), `changelog_format`
+(what it takes for the newest format of a changelog; none: what it is) and `idle_ticks` (between two
+looks at the ends of idle partitions; none: as many as there are).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from turnstream.metrics import Metrics, MetricsServer
+from turnstream.stream import imprint, ownership
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.handler import (
     Handled,
@@ -166,8 +169,15 @@ def main(options: dict[str, Any]) -> None:
     out = options.pop("out")
     delays = options.pop("delays_ms", ())
     port_file = options.pop("port_file", None)
+    if (newest := options.pop("changelog_format", None)) is not None:
+        setattr(imprint, "FORMAT", newest)  # noqa: B010 - final there
+    if (ticks := options.pop("idle_ticks", None)) is not None:
+        setattr(ownership, "_IDLE_TICKS", ticks)  # noqa: B010 - final there
+    options["role"] = "decide"
     options["sources"] = tuple(options["sources"])
     options["priority"] = frozenset(options.get("priority", ()))
+    if "writes" in options:
+        options["writes"] = frozenset(options["writes"])
     registry = CollectorRegistry()
     metrics = Metrics(registry, topics={topic: topic for topic in options["sources"]})
     app = build_app(

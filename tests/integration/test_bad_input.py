@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 from tests.integration.deployed import Deployed, deployed, now_ms, turn, until
-from turnstream.core.events import ActionEvent, ConversationTurn, LiveAction, Outcome
+from turnstream.core.events import ConversationTurn, LiveAction
+from turnstream.core.publications import ActionEvent, Outcome
 from turnstream.roles.run import ROLES
 from turnstream.stream.contracts import newest, read_schema
 

@@ -3,6 +3,7 @@
 Real processes and commands on a real broker.
 """
 
+import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,16 +13,32 @@ from typing import Any
 
 import pytest
 import yaml
+from aiokafka import AIOKafkaProducer
 from aiokafka.structs import ConsumerRecord
+from rich.console import Console
 
 from tests import small_shop
-from tests.integration.deployed import Deployed, command, deployed, now_ms, turn, until
-from turnstream.core.events import ActionEvent, ConversationControl, Outcome, Source
+from tests.integration.deployed import (
+    Deployed,
+    command,
+    deployed,
+    now_ms,
+    turn,
+    until,
+    written,
+)
+from turnstream.cli.letter_sheet import show
+from turnstream.cli.letter_work import Work
+from turnstream.config import Settings, load_settings
+from turnstream.core.events import Answer, ConversationControl, Label, Source
 from turnstream.core.identity import action_id
-from turnstream.stream.deadletter import DeadLetterTopic, dead_record, given_up_before
+from turnstream.core.publications import ActionEvent, Outcome
+from turnstream.demo.stack import _touch_topics as touch_topics
+from turnstream.stream import Record
+from turnstream.stream.deadletter import DeadLetterTopic, Place, dead_record, given_up_before
 from turnstream.stream.letter_box import LetterBox
 from turnstream.stream.letter_desk import LetterDesk, LetterRefused
-from turnstream.stream.letters import Letter
+from turnstream.stream.letters import Letter, Selection
 
 TURNS = "conversation.turns"
 SECRET = "my card is SENTINEL-4929"
@@ -219,11 +236,222 @@ async def put_aside(on: Deployed, key: str, offset: int, **changes: Any) -> None
     )
     topic = DeadLetterTopic(on.topic(f"{TURNS}.dlq"), partitions=1, max_bytes=1_000_000)
     letter = dead_record(
-        replace(record, **changes), topic=topic, reason="wrong_partition", detail="", attempts=1
+        replace(record, **changes),
+        topic=topic,
+        role="decide",
+        stage="intake",
+        reason="wrong_partition",
+        detail="",
+        attempts=1,
     )
     await on.raw(
         letter.value, key=letter.key, partition=0, topic=f"{TURNS}.dlq", headers=letter.headers
     )
+
+
+async def put_aside_by(on: Deployed, role: str, record: Record, *, logical: str) -> None:
+    """Write the letter of a record that one role gave up while handling it."""
+    letter = dead_record(
+        record,
+        topic=DeadLetterTopic(on.topic(f"{logical}.dlq"), partitions=1, max_bytes=1_000_000),
+        role=role,
+        stage="handling",
+        reason="handler_failed",
+        detail="",
+        attempts=3,
+    )
+    await on.raw(
+        letter.value, key=letter.key, partition=0, topic=f"{logical}.dlq", headers=letter.headers
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_what_one_role_gave_up_is_given_to_no_other_again(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """A turn, an action, a command that classify alone had not handled are replayed.
+
+    The turn is decided once and its ending gets the label that it had waited for; the answer is
+    sent once; the command is obeyed once.
+    """
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        lost, served, held = on.key_on(0, "lost"), on.key_on(1, "served"), on.key_on(2, "held")
+        changelog = on.settings.changelog("classify")
+        await on.producer.send_and_wait(changelog, b"no state", key=lost.encode(), partition=0)
+        classify = await on.start("classify")
+        await on.send(turn(lost, "Where is my order?", turn_id="t-1"))
+        await letters_are_there(on, 1, classify.text)
+        (letter,) = await on.letters()
+        decide, answer = await on.start("decide"), await on.start("answer")
+        for key in (served, held):
+            await on.send(turn(key, "When do you open?", turn_id="t-1"))
+
+        async def all_answered() -> bool:
+            return {served, held} == {one.conversation_id for one in await on.events(Answer)}
+
+        await until(all_answered, answer.text)
+        for kind in ("take_over", "hand_back"):
+            await on.send(
+                ConversationControl(
+                    control_id=kind,
+                    conversation_id=held,
+                    kind=kind,
+                    actor="ann",
+                    occurred_at=now_ms(),
+                )
+            )
+        control = "conversation.control"
+
+        async def obeyed() -> bool:
+            return await decide.sample("records_handled_total", topic=control) == 2
+
+        await until(obeyed, decide.text)
+        actions = await on.read("conversation.actions")
+        action = next(one for one in actions if one.key == served.encode())
+        commands = await on.read(control)
+        await put_aside_by(on, "classify", action, logical="conversation.actions")
+        await put_aside_by(on, "classify", commands[0], logical=control)
+        before = len(await on.read("conversation.outbound"))
+
+        assert ("classify", "handling", "state_unreadable") == (
+            letter.headers["turnstream.error.role"].decode(),
+            letter.headers["turnstream.error.stage"].decode(),
+            letter.reason,
+        )
+        assert [lost] == [
+            one.conversation_id
+            for one in await on.events(ActionEvent)
+            if one.decision.action == "ask"
+        ]
+        assert lost not in {one.conversation_id for one in await on.events(Label)}
+        assert "3 replayed\n" == await dlq(on, "replay", "--all", "--yes", "--because", "mended")
+
+        async def passed_over() -> bool:
+            return (
+                await decide.sample("records_skipped_total", topic=TURNS) == 1
+                and await decide.sample("records_skipped_total", topic=control) == 1
+                and await answer.sample("records_skipped_total") == 1
+                and lost in {one.conversation_id for one in await on.events(Label)}
+            )
+
+        await until(passed_over, decide.text)
+        await on.send(turn(held, "And when do you close?", turn_id="t-2"))
+
+        async def decided_again() -> bool:
+            return len(await actions_of(on, held)) == 2
+
+        await until(decided_again, decide.text)
+
+        assert [] == await on.events(Outcome)
+        assert 1 == len(await actions_of(on, lost))
+        assert before + 1 == len(await on.read("conversation.outbound"))
+        assert [1, 1, 2] == [
+            sum(one.conversation_id == key for one in await on.events(Label))
+            for key in (lost, served, held)
+        ]
+        assert {"classify"} == {one["sent_for"] for one in await audit(on)}
+        assert 3 == len(await on.letters()) + len(await on.letters(control)) + len(
+            await on.letters("conversation.actions")
+        )
+
+
+@pytest.mark.parametrize("name", ["kafka_bootstrap", "embedded_bootstrap"])
+async def test_a_cluster_without_dead_letter_topics_is_not_one_without_letters(
+    name: str, request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path
+) -> None:
+    """A wrong prefix must not look like good news."""
+    config = written(tmp_path, request.getfixturevalue(name), topic_prefix)
+    status, _, errors = await command("dlq", "show", "typo.dlq/0/0", "-c", str(config))
+
+    assert 2 == status
+    assert "has no dead-letter topic" in errors
+    assert f"is topics.prefix ({topic_prefix!r}) right? `turnstream topics apply`" in errors
+    assert "Traceback" not in errors
+
+
+async def nothing_is_there(settings: Settings) -> None:
+    """Ask for letters that there are not: each in a connection that is closed at once."""
+    turns = settings.topics.name(TURNS)
+    for letter, told in (
+        ("typo.dlq/0/0", "'typo.dlq' is none of the dead-letter topics: "),
+        (f"{turns}/0/0", f"{turns!r} is none of the dead-letter topics: "),
+        (f"{turns}.dlq/99/0", f"{turns + '.dlq'!r} has the partitions 0 to "),
+        (f"{turns}.dlq/0/0", "its partition holds none"),
+    ):
+        place, said = Place.parse(letter), Console(file=io.StringIO(), width=500)
+        shown = await show(
+            settings,
+            place,
+            reveal=False,
+            actor="",
+            because=None,
+            as_json=False,
+            output=said,
+            errors=said,
+        )
+        work = Work(
+            settings, actor="ann", because="x", output=said, errors=said, confirm=lambda _: False
+        )
+        wanted = Selection(places=frozenset({place}))
+        statuses = (
+            await work.replay(wanted, dry_run=False),
+            await work.discard(wanted, dry_run=False),
+        )
+        assert isinstance(said.file, io.StringIO)
+        lines = said.file.getvalue().splitlines()
+
+        assert (False, 1, 1) == (shown, *statuses)
+        assert ["nothing to replay", "nothing to discard"] == [lines[2], lines[4]]
+        for line in (lines[0], lines[1], lines[3]):
+            assert line.startswith(f"there is no letter {letter}: {told}")
+
+
+async def test_letters_that_there_are_not_are_told_from_those_that_cannot_be_read(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Topic, partition or offset: the message says which is wrong, and what there is."""
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        await nothing_is_there(on.settings)
+
+
+async def test_the_embedded_brokers_letters_are_read_and_acted_on(
+    embedded_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """As the demo leaves it: with its topics and wrong checksums."""
+    kafka = {"bootstrap_servers": embedded_bootstrap, "check_crcs": False}
+    config = written(tmp_path, embedded_bootstrap, topic_prefix, kafka=kafka)
+    settings = load_settings(config)
+    await touch_topics(settings)
+    turns = settings.topics.name(TURNS)
+    await nothing_is_there(settings)
+    record = ConsumerRecord(turns, 0, 5, now_ms(), 0, b"c-1", b"turn 5", None, 0, 0, ())
+    topic = DeadLetterTopic(f"{turns}.dlq", partitions=1, max_bytes=1_000_000)
+    dead = dead_record(
+        record,
+        topic=topic,
+        role="decide",
+        stage="handling",
+        reason="handler_failed",
+        detail="",
+        attempts=3,
+    )
+    async with AIOKafkaProducer(bootstrap_servers=embedded_bootstrap) as producer:
+        for _ in range(2):
+            await producer.send_and_wait(
+                topic.name, dead.value, key=dead.key, partition=0, headers=list(dead.headers)
+            )
+    async with LetterBox(settings) as box:
+        absence = await box.absence(Place(topic.name, 0, 77))
+    given = ("--yes", "--because", "a test", "-c", str(config))
+    replayed = await command("dlq", "replay", f"{turns}.dlq/0/0", *given)
+    discarded = await command("dlq", "discard", f"{turns}.dlq/0/1", *given)
+    listed = await command("dlq", "list", "-c", str(config))
+
+    assert "its partition holds the offsets 0 to 1" == absence
+    assert (0, "1 replayed\n") == replayed[:2]
+    assert (0, "1 discarded\n") == discarded[:2]
+    assert (0, "", "no letters\n") == listed
 
 
 async def test_two_people_replay_at_the_same_time(

@@ -109,6 +109,39 @@ def assert_played(output: str) -> None:
         assert re.search(f"^{title}", output, re.MULTILINE), title
 
 
+def assert_letters_can_be_handled(said: str) -> None:
+    """The turn that is proposed becomes a dead letter, is replayed, and put aside for good."""
+
+    def ran(command: str) -> str:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            capture_output=True,
+            text=True,
+            timeout=PLAY_SECONDS,
+            env=environment(),
+            check=False,
+        )
+        assert 0 == done.returncode, done.stdout + done.stderr
+        return done.stdout
+
+    send = re.search(r"^  (echo '.*' \| .* turns send .*)$", said, re.MULTILINE)
+    look = re.search(r"^  (.* dlq list .*)$", said, re.MULTILINE)
+    assert send is not None
+    assert look is not None
+
+    def letters() -> int:
+        return len(json.loads(ran(f"{look[1]} --json")))
+
+    assert 0 == letters()
+    ran(send[1])
+    wait_until(lambda: letters() == 1, what="a dead letter")
+    assert "1 replayed" in ran(f"{look[1].replace('dlq list', 'dlq replay')} --all --yes")
+    wait_until(lambda: letters() == 1, what="the dead letter of what was replayed")
+    because = "--because 'no such channel'"
+    assert "1 discarded" in ran(f"{look[1].replace('dlq list', 'dlq discard')} --all -y {because}")
+    assert 0 == letters()
+
+
 @pytest.mark.embedded
 def test_plays_on_the_embedded_broker() -> None:
     """All conversations go as expected, and no process and no file is left."""
@@ -197,6 +230,7 @@ def test_what_stays_up_can_be_examined_and_ends_well(tmp_path: Path) -> None:
         assert 5 == len(re.findall(r"^  \w+: http://127.0.0.1:\d+/metrics$", said, re.MULTILINE))
         assert (0, "") == (examined.returncode, examined.stderr)
         assert {"ok"} == {one["status"] for one in json.loads(examined.stdout)}
+        assert_letters_can_be_handled(said)
         process.send_signal(signal.SIGINT)
 
         assert 0 == process.wait(PLAY_SECONDS)

@@ -11,7 +11,8 @@ import yaml
 from tests import refunds, small_shop
 from tests.integration.deployed import Deployed, deployed, now_ms, until, written
 from tests.unit.roles.bench import action
-from turnstream.core.events import ActionEvent, ToolResult
+from turnstream.core.events import ToolResult
+from turnstream.core.publications import ActionEvent
 from turnstream.stream.failpoints import VARIABLE
 from turnstream.stream.role import EXIT_FAILED
 

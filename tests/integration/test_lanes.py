@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from prometheus_client.parser import text_string_to_metric_families
 
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.role import EXIT_FAILED, EXIT_REFUSED
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class Lanes:
         await self.admin.create_topics(topics)
 
     async def start(self, **options: Any) -> asyncio.subprocess.Process:
-        """Start a worker."""
+        """Start a worker; `stderr` may be a pipe."""
+        stderr = options.pop("stderr", None)
         settings = {
             "bootstrap_servers": self.bootstrap,
             "group": self.group,
@@ -83,6 +85,7 @@ class Lanes:
             str(WORKER),
             json.dumps(settings),
             env={**os.environ, "PYTHONPATH": str(SOURCE_ROOT)},
+            stderr=stderr,
         )
         self.workers.append(worker)
         return worker
@@ -161,6 +164,8 @@ class Lanes:
 
         state: dict[str, int] = {}
         for record in await self.read(f"{self.prefix}changelog"):
+            if record.key == IMPRINT_KEY:
+                continue
             state[(record.key or b"").decode()] = json.loads(record.value)["count"]
 
         assert {key: len(counts) for key, counts in by_key.items()} == state

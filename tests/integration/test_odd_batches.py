@@ -11,7 +11,7 @@ from aiokafka.codec import zstd_encode
 
 from tests.integration.deployed import deployed, now_ms, turn, until
 from tests.raw_batches import raw_batch, raw_record, send_batch
-from turnstream.core.events import ActionEvent
+from turnstream.core.publications import ActionEvent
 
 TURNS = "conversation.turns"
 

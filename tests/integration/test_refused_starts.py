@@ -5,9 +5,11 @@ On a real broker: what is missing there is the point.
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.integration.deployed import command, deployed, written
@@ -88,17 +90,92 @@ async def test_counts_offsets_and_written_topics_are_checked(
 
 
 async def test_without_a_broker_both_say_so(tmp_path: Path) -> None:
-    """An address where nothing listens is named, and that the broker must run."""
+    """The setting, its value, what failed and what to do: in every command that connects."""
     config = written(tmp_path, NOWHERE, "")
     (status, _, errors), (sick, found) = await asyncio.gather(
         command("run", "shadow", "-c", str(config)), doctor(config)
     )
 
     assert REFUSED == status, errors
-    assert f"no Kafka at {NOWHERE}: check kafka.bootstrap_servers" in errors
+    why = f"no Kafka at {NOWHERE} (kafka.bootstrap_servers): connection refused, nothing listens"
+    remedy = "start the broker, or correct the address"
+    assert f"start refused: {why}" in errors
+    assert remedy in errors
+    assert "Traceback" not in errors
     assert 1 == sick
-    assert ("fail", "check kafka.bootstrap_servers and that the broker runs") == (
-        found["broker"][0],
-        found["broker"][2],
-    )
+    assert ("fail", remedy) == (found["broker"][0], found["broker"][2])
+    assert found["broker"][1].startswith(why)
     assert "topics" not in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("topics", "plan"), 1),
+        (("topics", "apply"), 2),
+        (("turns", "send", "turns.jsonl"), 2),
+        (("chat",), 2),
+        (("dlq", "list"), 2),
+        (("dlq", "replay", "--all", "--yes"), 2),
+        (("shadow", "report"), 2),
+    ],
+    ids=str,
+)
+async def test_without_a_broker_a_command_says_so(
+    arguments: tuple[str, ...], status: int, tmp_path: Path
+) -> None:
+    """In the same words, on the error stream; nothing of the client's own."""
+    config = written(tmp_path, NOWHERE, "")
+    lines = tmp_path / "turns.jsonl"
+    lines.write_text('{"conversation_id": "c-1", "turn_id": "t-1", "text": "Hello"}\n')
+    given = [str(lines) if one == lines.name else one for one in arguments]
+
+    ended, output, errors = await command(*given, "-c", str(config))
+
+    assert status == ended, errors
+    said = re.sub(r"\s+", " ", output + errors)
+    assert f"no Kafka at {NOWHERE} (kafka.bootstrap_servers): connection refused" in said
+    assert "start the broker, or correct the address" in said
+    assert "Traceback" not in said
+
+
+async def test_a_broker_that_speaks_otherwise_is_told_from_one_that_is_not_there(
+    kafka_bootstrap: str, tmp_path: Path
+) -> None:
+    """TLS or a user where the port has neither: what is configured is named."""
+    said = {}
+    for protocol in ("SSL", "SASL_PLAINTEXT"):
+        user = {"sasl_username": "alice", "sasl_password": "env:PASSWORD_OF_ALICE"}
+        kafka = {
+            "bootstrap_servers": kafka_bootstrap,
+            "security_protocol": protocol,
+            **(user if protocol.startswith("SASL") else {}),
+        }
+        config = written(tmp_path, "", "", name=f"{protocol}.yaml", kafka=kafka)
+        status, _, said[protocol] = await command(
+            "topics", "plan", "-c", str(config), PASSWORD_OF_ALICE="hunter2"
+        )
+        assert 1 == status, said[protocol]
+        assert f"Kafka at {kafka_bootstrap} (kafka.bootstrap_servers)" in said[protocol]
+        assert "Traceback" not in said[protocol]
+        assert "hunter2" not in said[protocol]
+
+    assert "kafka.security_protocol is SSL" in said["SSL"]
+    assert "refuses the user 'alice'" in said["SASL_PLAINTEXT"]
+
+
+async def test_a_secret_that_is_not_there_is_named_to_who_chats(tmp_path: Path) -> None:
+    """Status 2, and the variable to set."""
+    kafka = {
+        "bootstrap_servers": NOWHERE,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_username": "alice",
+        "sasl_password": "env:PASSWORD_OF_ALICE",
+    }
+    config = written(tmp_path, "", "", kafka=kafka)
+
+    status, output, errors = await command("chat", "-c", str(config), PASSWORD_OF_ALICE="")
+
+    assert 2 == status
+    assert "set the environment variable PASSWORD_OF_ALICE" in output + errors
+    assert "Traceback" not in errors

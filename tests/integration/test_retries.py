@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.integration.deployed import Deployed, RoleProcess, deployed, now_ms, turn, until
 from tests.unreliable import DOWN, ENDLESS, NAMELESS
-from turnstream.core.events import ActionEvent, Outcome
+from turnstream.core.publications import ActionEvent, Outcome, ShadowComparison
 
 TURNS = "conversation.turns"
 FIRST = {"topic": TURNS, "partition": "0"}
@@ -262,3 +262,61 @@ async def test_output_too_large_odd_headers_and_clocks_that_go_back(
         assert [("held_by_person", 2), ("held_by_person", 3)] == [
             (one.outcome, one.input_no) for one in outcomes
         ]
+
+
+async def test_a_candidate_that_is_away_for_a_moment_loses_no_comparison(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Only its own conversation waits for it; then it is compared like the others."""
+    unreliable = changes(tmp_path)["deciders"]["by_word"]
+    settings: dict[str, Any] = {
+        "deciders": {
+            "by_word": {"kind": "python", "target": "tests.small_shop:by_word"},
+            "candidate": unreliable,
+        },
+        "shadow": {
+            "decider": "candidate",
+            "decider_attempts": 10,
+            "decider_backoff_seconds": 1,
+            "decider_backoff_max_seconds": 1,
+            "decider_breaker_failures": 2,
+            "decider_breaker_cool_down_seconds": 1,
+        },
+    }
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path, **settings) as on:
+        waiting, other = on.key_on(0, "waiting"), on.key_on(0, "other")
+        first = await on.send(turn(waiting, f"Are you {DOWN}?", turn_id="t-1"))
+        beside = await on.send(turn(other, "Hello", turn_id="t-1"))
+        decide, shadow = await on.start("decide"), await on.start("shadow")
+        await decided(on, decide, first, beside)
+
+        async def compared(*places: tuple[int, int]) -> bool:
+            found = [(one.source.partition, one.source.offset) for one in await comparisons(on)]
+            assert len(set(found)) == len(found)
+            return set(found) == set(places)
+
+        async def beside_compared() -> bool:
+            return await compared(beside)
+
+        async def left_alone() -> bool:
+            return await shadow.sample("decider_breaker_state", decider="candidate") > 0
+
+        await until(beside_compared, shadow.text)
+        await until(left_alone, shadow.text)
+        assert await shadow.sample("decider_retries_total", decider="candidate") >= 1
+        assert await compared(beside)
+        (tmp_path / "back").touch()
+
+        async def both_compared() -> bool:
+            return await compared(beside, first)
+
+        await until(both_compared, shadow.text)
+
+        assert ["same", "same"] == [one.verdict for one in await comparisons(on)]
+        assert 0 == await shadow.sample("decider_breaker_state", decider="candidate")
+        assert {"decide": 0, "shadow": 0} == await on.stop_all()
+
+
+async def comparisons(on: Deployed) -> list[ShadowComparison]:
+    """What the shadow has published of how the candidate compares."""
+    return await on.events(ShadowComparison)

@@ -5,17 +5,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.integration.deployed import Deployed, RoleProcess, deployed, now_ms, turn, until
-from turnstream.core.events import (
+from turnstream.core.events import Answer, ConversationControl, Event, Label, ToolResult
+from turnstream.core.publications import (
     ActionEvent,
-    Answer,
-    ConversationControl,
-    Event,
-    Label,
     OutboundMessage,
     Outcome,
     ShadowComparison,
     ShadowProposal,
-    ToolResult,
 )
 from turnstream.roles.run import ROLES
 

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from tests.unit.demo import events
 from turnstream.config import load_settings
-from turnstream.core.events import ShadowComparison
+from turnstream.core.publications import ShadowComparison
 from turnstream.stream.registry import codec_for
 from turnstream.stream.topics import apply
 
@@ -95,5 +95,5 @@ def test_no_broker_is_explained(tmp_path: Path) -> None:
     run = report(configured(tmp_path, "127.0.0.1:1", "none."))
 
     assert 2 == run.returncode
-    assert "check kafka.bootstrap_servers" in run.stderr
+    assert "no Kafka at 127.0.0.1:1 (kafka.bootstrap_servers): connection refused" in run.stderr
     assert "Traceback" not in run.stderr

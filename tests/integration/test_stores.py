@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from aiokafka.structs import TopicPartition
 
 from tests.integration.test_lanes import PARTITIONS, Lanes, exit_status, lanes_on
 from turnstream.stream.changelog import identify
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.restore import RestoredState, restore
 from turnstream.stream.settings import StreamSettings
 
@@ -28,6 +30,7 @@ def settings(bootstrap: str, prefix: str, data_dir: Path) -> StreamSettings:
     return StreamSettings(
         bootstrap_servers=bootstrap,
         group=f"{prefix}group",
+        role="decide",
         sources=(f"{prefix}turns",),
         changelog=f"{prefix}changelog",
         store="rocksdict",
@@ -170,6 +173,28 @@ async def test_records_deleted_before_they_were_read_make_the_store_begin_again(
         assert "deleted unread" in rebuilt(caplog)
 
 
+async def test_files_of_a_partition_that_stayed_away_are_removed(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """What was erased meanwhile is not on this host's disk for longer than removals are kept."""
+    stream = settings(kafka_bootstrap, topic_prefix, tmp_path)
+    async with changelog_of(stream):
+        await commit(stream, {b"a": b"1"})
+        await restored(stream)
+        mine = tmp_path / stream.group / "0"
+        away = tmp_path / stream.group / "7"
+        away.mkdir()
+        for folder in (mine, away):
+            (folder / "left").touch()
+            for path in (*folder.iterdir(), folder, mine.with_suffix(".lock")):
+                os.utime(path, (0, 0))
+
+        assert (0, {b"a": b"1"}) == await restored(stream)
+
+    assert mine.exists()
+    assert not away.exists()
+
+
 @pytest.mark.slow
 async def test_killed_workers_that_share_a_directory_lose_and_repeat_nothing(
     kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
@@ -200,6 +225,7 @@ async def test_killed_workers_that_share_a_directory_lose_and_repeat_nothing(
         last: dict[bytes, bytes] = {}
         for record in await lanes.read(stream.changelog):
             last[record.key or b""] = record.value or b""
+        del last[IMPRINT_KEY]
         states = await restore(range(PARTITIONS), settings=stream)
         try:
             found = {

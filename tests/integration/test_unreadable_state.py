@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.integration.deployed import deployed, turn, until
 from turnstream.core.conversation import RECORD_VERSION
-from turnstream.core.events import ActionEvent
+from turnstream.core.publications import ActionEvent
 
 TURNS = "conversation.turns"
 

@@ -16,13 +16,10 @@ from turnstream.core.contract import ACTIONS, HANDOFF_CAUSES, REASON_CODES, Deci
 from turnstream.core.conversation import PHASES, Conversation
 from turnstream.core.effects import Abandoned, DeadLetter, Flooded, Propose, Publish, Undecided
 from turnstream.core.events import (
-    ActionEvent,
     Attachment,
     ControlKind,
     ConversationTurn,
     Label,
-    OutboundMessage,
-    Outcome,
     Passage,
     SessionClaims,
     Timer,
@@ -30,6 +27,7 @@ from turnstream.core.events import (
     ToolResult,
 )
 from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 from turnstream.core.record import dump, load
 from turnstream.core.ruleset import Limits, Ruleset
 from turnstream.core.step import step

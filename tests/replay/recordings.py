@@ -27,7 +27,8 @@ from tests.catalogs import RULES
 from tests.driving import Driver, proposal
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import DeadLetter, Effect, Publish
-from turnstream.core.events import ActionEvent, OutboundMessage, SessionClaims
+from turnstream.core.events import SessionClaims
+from turnstream.core.publications import ActionEvent, OutboundMessage
 from turnstream.core.record import dump, load
 from turnstream.core.ruleset import Ruleset
 

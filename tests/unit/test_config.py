@@ -288,6 +288,37 @@ def test_client_options_for_an_authenticated_cluster(
     }
 
 
+@pytest.mark.parametrize(
+    "servers", ["kafka://broker:9092", "me:hunter2@broker:9092", "broker:port", "a:1,,b:2", "a b"]
+)
+def test_servers_are_addresses(write: Write, servers: str) -> None:
+    """A URL or a user is refused, and not repeated: there may be a password in it."""
+    with pytest.raises(ConfigurationError, match="expected host:port, several with commas") as told:
+        load_settings(write(f'kafka: {{bootstrap_servers: "{servers}"}}\n'))
+
+    assert servers not in str(told.value)
+
+
+def test_several_servers_may_have_blanks_between(write: Write) -> None:
+    """Clients get them without."""
+    settings = load_settings(write('kafka: {bootstrap_servers: "a.b-c_d:1, [::1]:2 ,e"}\n'))
+
+    assert "a.b-c_d:1,[::1]:2,e" == settings.kafka.bootstrap_servers
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_used_is_named(
+    write: Write, tmp_path: Path, content: str | None
+) -> None:
+    """With its key: Python's own error names neither."""
+    if content is not None:
+        (tmp_path / "ca.pem").write_text(content)
+    settings = load_settings(write("kafka: {security_protocol: SSL, ssl_cafile: ca.pem}\n"))
+
+    with pytest.raises(SecretUnavailable, match=r"kafka: cannot use .*ca\.pem \(ssl_cafile, "):
+        settings.kafka.client_options()
+
+
 def test_names_carry_the_prefix_and_can_be_set(write: Write) -> None:
     """The prefix is for topics, groups and changelogs; a topic's own key gives its whole name."""
     settings = load_settings(write("topics: {prefix: staging., turns: support.chat}\n"))

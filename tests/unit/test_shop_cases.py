@@ -6,7 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.cases.playing import WRITER, Player, cases, compared
-from turnstream.core.events import ActionEvent, ToolOutcome
+from turnstream.core.events import ToolOutcome
+from turnstream.core.publications import ActionEvent
 
 CONVERSATIONS = {str(case["id"]): case for case in cases("shop_conversations.yaml")}
 

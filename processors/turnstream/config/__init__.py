@@ -6,6 +6,7 @@ written as JSON there. Unknown keys are refused in both places. Secrets are give
 Durations end in ``_seconds`` or ``_ms``. Relative paths are relative to the configuration file.
 """
 
+from turnstream.config.kafka import KafkaSettings
 from turnstream.config.loading import (
     ConfigurationError,
     Settings,
@@ -15,6 +16,7 @@ from turnstream.config.loading import (
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.config.sections import (
     LOGICAL_TOPICS,
+    AskingSettings,
     CatalogRulesSettings,
     ClassifierSettings,
     ClassifySettings,
@@ -22,7 +24,6 @@ from turnstream.config.sections import (
     DecideSettings,
     EmbeddedClassifierSettings,
     ExecuteSettings,
-    KafkaSettings,
     MetricsSettings,
     PythonSettings,
     RegistrySettings,
@@ -34,6 +35,7 @@ from turnstream.config.sections import (
 
 __all__ = [
     "LOGICAL_TOPICS",
+    "AskingSettings",
     "CatalogRulesSettings",
     "ClassifierSettings",
     "ClassifySettings",

@@ -16,6 +16,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from turnstream.config.kafka import KafkaSettings
 from turnstream.config.sections import (
     CatalogRulesSettings,
     ClassifierSettings,
@@ -24,7 +25,6 @@ from turnstream.config.sections import (
     DecideSettings,
     EmbeddedClassifierSettings,
     ExecuteSettings,
-    KafkaSettings,
     MetricsSettings,
     RegistrySettings,
     ShadowSettings,

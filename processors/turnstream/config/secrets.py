@@ -12,7 +12,7 @@ _REFERENCE: Final = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:[^\x00-\x1f]+)
 
 
 class SecretUnavailable(Exception):
-    """A reference leads nowhere; whoever runs the process must set the variable or the file."""
+    """A secret or certificate cannot be read; who runs the process must set what the text names."""
 
 
 class SecretRef:

@@ -1,14 +1,14 @@
 """The sections of the configuration: what each key means, its default and its bounds."""
 
 import re
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from turnstream.config.secrets import SecretRef
+from turnstream.config.section import Section
 
 _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 """What Kafka accepts as the name of a topic; anything else would fail on its first use."""
@@ -31,66 +31,6 @@ _LARGEST_RECORD_LIMIT: Final = 1_048_576 - 16_384
 """What the topics take in one batch, less room for key and headers: more would be refused there."""
 
 _DEAD_LETTERS: Final = ".dlq"
-
-
-class Section(BaseModel):
-    """Base of every section: immutable, unknown keys and numbers that are not finite refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class KafkaSettings(Section):
-    """How every client reaches the cluster."""
-
-    bootstrap_servers: str = Field(default="127.0.0.1:9092", min_length=1)
-    """Comma-separated ``host:port``."""
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: SecretRef | None = None
-    ssl_cafile: Path | None = None
-    """Certificate authorities to trust; the system's when not given."""
-    ssl_certfile: Path | None = None
-    """Client certificate, with `ssl_keyfile`."""
-    ssl_keyfile: Path | None = None
-    check_crcs: bool = True
-    """False only for a broker that writes wrong checksums, as the embedded one does."""
-
-    @model_validator(mode="after")
-    def _is_complete(self) -> Self:
-        if self.security_protocol.startswith("SASL_"):
-            for name in ("sasl_username", "sasl_password"):
-                if getattr(self, name) is None:
-                    raise ValueError(f"{name} is required with {self.security_protocol}")
-        if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
-            raise ValueError("ssl_certfile and ssl_keyfile are given together or not at all")
-        return self
-
-    def client_options(self) -> dict[str, object]:
-        """The keyword arguments that every aiokafka client of this deployment shares.
-
-        `check_crcs` is not among them: only consumers take it. Secrets are read now.
-
-        Raises:
-            SecretUnavailable: the password's reference leads nowhere.
-            OSError: a certificate file cannot be read.
-        """
-        options: dict[str, object] = {
-            "bootstrap_servers": self.bootstrap_servers,
-            "security_protocol": self.security_protocol,
-        }
-        if self.security_protocol.startswith("SASL_"):
-            options["sasl_mechanism"] = self.sasl_mechanism
-            options["sasl_plain_username"] = self.sasl_username
-            options["sasl_plain_password"] = (
-                self.sasl_password.resolve() if self.sasl_password else None
-            )
-        if self.security_protocol in ("SSL", "SASL_SSL"):
-            context = ssl.create_default_context(cafile=self.ssl_cafile)
-            if self.ssl_certfile is not None:
-                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile)
-            options["ssl_context"] = context
-        return options
 
 
 class TopicSettings(Section):
@@ -223,7 +163,8 @@ class StreamOptions(Section):
     )
     """Largest accepted value, uncompressed."""
     group_instance_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
-    """Static membership: unique per process and stable over restarts."""
+    """Static membership: unique per process and stable over restarts; a second one ends the first.
+    """
     store: Literal["memory", "rocksdict"] = "memory"
     """Where the state of the owned partitions is kept besides the changelog.
 
@@ -233,8 +174,10 @@ class StreamOptions(Section):
     data_dir: Path | None = None
     """Directory of the `rocksdict` store: one sub-directory per group and partition.
 
-    Its files stay when a partition moves away. They can be removed while no process uses them:
-    the changelog has everything. Processes of one host may share it.
+    Its files stay when a partition moves away, for as long as the changelog keeps removals
+    (`delete.retention.ms`); the next assignment on this host then removes them. They can be removed
+    at any time while no process uses them, and must be where a role is not run any more: the
+    changelog has everything. Processes of one host may share it.
     """
 
     @model_validator(mode="after")
@@ -269,7 +212,7 @@ class PythonSettings(Section):
     kind: Literal["python"]
     target: str = Field(pattern=_TARGET)
     """``package.module:factory``; called once, with the catalog first, then the options."""
-    options: dict[str, JsonValue] = {}
+    options: dict[str, JsonValue] = Field(default={})
     """Keyword arguments of the factory."""
 
 
@@ -285,7 +228,33 @@ ClassifierSettings = Annotated[
 ]
 
 
-class DecideSettings(Section):
+class AskingSettings(Section):
+    """How hard a role tries for a proposal of a decider that needs time, or fails."""
+
+    decider_attempts: int = Field(default=3, ge=1, le=10)
+    """Times that a decider is asked for one proposal, when it times out or cannot be reached."""
+    decider_timeout_seconds: float = Field(default=20, gt=0)
+    """How long one attempt may take."""
+    decider_backoff_seconds: float = Field(default=0.5, gt=0)
+    """Longest wait after the first attempt; doubles each time, and half of it is spread."""
+    decider_backoff_max_seconds: float = Field(default=10, gt=0)
+    """Bound of that wait. A provider's own Retry-After may be longer, up to the patience."""
+    decider_patience_seconds: float = Field(default=60, gt=0)
+    """Age of an input, from the first attempt, at which no other one is begun: without a
+    proposal a person takes over.
+
+    The time that an input waits while its decider is left alone counts, the last attempt does not.
+    """
+    decider_breaker_failures: int = Field(default=5, ge=1)
+    """Failures in a row after which a decider is left alone, by all conversations of the process.
+
+    They wait for it without using up their attempts, until a probe succeeds or their patience ends.
+    """
+    decider_breaker_cool_down_seconds: float = Field(default=10, gt=0)
+    """How long it is left alone before one conversation tries it."""
+
+
+class DecideSettings(AskingSettings):
     """The role that decides."""
 
     max_turn_age_seconds: float = Field(default=900, gt=0)
@@ -298,26 +267,6 @@ class DecideSettings(Section):
     """Accounts under which our own messages come back as turns."""
     answer_deadline_seconds: float = Field(default=30, gt=0)
     """How long a final answer may take before the conversation is handed off."""
-    decider_attempts: int = Field(default=3, ge=1, le=10)
-    """Times that a decider is asked for one proposal, when it times out or cannot be reached."""
-    decider_timeout_seconds: float = Field(default=20, gt=0)
-    """How long one attempt may take."""
-    decider_backoff_seconds: float = Field(default=0.5, gt=0)
-    """Longest wait after the first attempt; doubles each time, and half of it is spread."""
-    decider_backoff_max_seconds: float = Field(default=10, gt=0)
-    """Bound of that wait. A provider's own Retry-After may be longer, up to the patience."""
-    decider_patience_seconds: float = Field(default=60, gt=0)
-    """Age of an input, from the first attempt, at which no other one is begun: a person takes over.
-
-    The time that an input waits while its decider is left alone counts, the last attempt does not.
-    """
-    decider_breaker_failures: int = Field(default=5, ge=1)
-    """Failures in a row after which a decider is left alone, by all conversations of the process.
-
-    They wait for it without using up their attempts, until a probe succeeds or their patience ends.
-    """
-    decider_breaker_cool_down_seconds: float = Field(default=10, gt=0)
-    """How long it is left alone before one conversation tries it."""
 
 
 class ExecuteSettings(Section):
@@ -353,7 +302,7 @@ class ClassifySettings(Section):
     """Name of one of `classifiers`."""
 
 
-class ShadowSettings(Section):
+class ShadowSettings(AskingSettings):
     """The role that lets a candidate decide without acting."""
 
     name: str = Field(default="candidate", pattern=r"^[A-Za-z0-9._-]{1,100}$")

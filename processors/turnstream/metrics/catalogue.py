@@ -11,8 +11,9 @@ from enum import Enum
 from typing import Final, Literal, get_args
 
 from turnstream.core.contract import ACTIONS, HANDOFF_CAUSES, REASON_CODES
-from turnstream.core.events import OutcomeKind, OutcomeOf, Role, ToolOutcome, Verdict
+from turnstream.core.events import Role, ToolOutcome
 from turnstream.core.ports import ReconcileVerdict
+from turnstream.core.publications import OutcomeKind, OutcomeOf, Verdict
 
 PREFIX: Final = "turnstream_"
 
@@ -28,7 +29,7 @@ class Scope(Enum):
 
     TOPICS = "the logical names of the topics"
     TOOLS = "the names of the catalog's tools"
-    DECIDERS = "the configured names of the deciders that the catalog's agents use"
+    DECIDERS = "the configured names of the deciders of the catalog's agents and of the shadow"
     PARTITIONS = "the partition numbers that this process owns"
 
 
@@ -268,7 +269,7 @@ RECORDS_SKIPPED: Final = _metric(
     "records_skipped_total",
     "counter",
     "records",
-    "Source records met again after a restart and skipped.",
+    "Source records skipped: met again after a restart, or of no concern to this role.",
     topic=Scope.TOPICS,
 )
 RECORDS_MENDED: Final = _metric(
@@ -276,6 +277,13 @@ RECORDS_MENDED: Final = _metric(
     "counter",
     "records",
     "Source records with header names that are no UTF-8, or in place of an unreadable batch.",
+    topic=Scope.TOPICS,
+)
+RECORDS_LOST: Final = _metric(
+    "records_lost_total",
+    "counter",
+    "records",
+    "Source records, at most, that were deleted from the topic before they were handled.",
     topic=Scope.TOPICS,
 )
 HANDLER_RETRIES: Final = _metric(

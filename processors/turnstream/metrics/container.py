@@ -57,7 +57,7 @@ class Metrics:
     Args:
         registry: where they are exposed.
         tools: the names of the catalog's tools.
-        deciders: the configured names of the deciders that the catalog's agents use.
+        deciders: the configured names of the deciders of the catalog's agents and of the shadow.
         topics: physical topic name to the logical name that is exposed.
     """
 
@@ -139,7 +139,9 @@ class Metrics:
 
     def watch_deciders(self, states: BreakerSource) -> None:
         """Take the gauge of the deciders' breakers from `states` at each scrape."""
-        _watch(self._decider_breaker, self.closed_lists[Scope.DECIDERS], states)
+        # Only those that this process asks: the shadow's has no breaker in `decide`.
+        own = self.closed_lists[Scope.DECIDERS] & states().keys()
+        _watch(self._decider_breaker, own, states)
 
     def outcome(self, *, of: str, outcome: str) -> None:
         """A turn, reply or question ended without an action of its own."""
@@ -200,6 +202,10 @@ class Metrics:
     def mended(self, topic: str, count: int) -> None:
         """Records had odd header names, or stand in for a batch that cannot be read."""
         self._count(catalogue.RECORDS_MENDED, self._logical(topic), amount=count)
+
+    def lost(self, topic: str, count: int) -> None:
+        """Records were deleted before they were handled."""
+        self._count(catalogue.RECORDS_LOST, self._logical(topic), amount=count)
 
     def retried(self, topic: str) -> None:
         """A handler raised and will be called again."""

@@ -11,7 +11,8 @@ from typing import Final, Literal, cast
 import structlog
 
 from turnstream.core.definitions import Catalog
-from turnstream.core.events import ActionEvent, Answer, AnswerPayload, Event, OutboundMessage
+from turnstream.core.events import Answer, Event
+from turnstream.core.publications import ActionEvent, AnswerPayload, OutboundMessage
 from turnstream.core.rendering import MissingValue, render
 from turnstream.metrics import Metrics
 from turnstream.roles.deployment import Deployment, StreamRole
@@ -197,7 +198,7 @@ def build(deployment: Deployment) -> StreamRole[Progress, Event]:
     return StreamRole(
         name="answer",
         handler=AnswerHandler(
-            intake=deployment.intake(SOURCES),
+            intake=deployment.intake(SOURCES, role="answer"),
             publisher=deployment.publisher("answer"),
             catalog=deployment.catalog,
             metrics=deployment.metrics,

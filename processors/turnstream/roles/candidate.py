@@ -1,20 +1,18 @@
 """The candidate of a shadow: another configuration, asked at the inputs that it is given."""
 
-import asyncio
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 
 from turnstream.core.contract import Decision, HandoffCause
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
-from turnstream.core.events import ActionEvent, Versions
+from turnstream.core.events import Versions
 from turnstream.core.evolution import evolved
 from turnstream.core.mirror import rested
-from turnstream.core.ports import Decider, Proposal
+from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.metrics import Metrics
-from turnstream.roles.asking import TRANSIENT
+from turnstream.roles.asking import Asking, Provider, Resting
 from turnstream.roles.shadowing import HeardInput
 
 
@@ -33,20 +31,20 @@ class Candidate:
     """Steps copies of conversations and says what it would have done."""
 
     def __init__(
-        self, ruleset: Ruleset, *, decider: Decider, metrics: Metrics, timeout_seconds: float
+        self, ruleset: Ruleset, *, provider: Provider, asking: Asking, metrics: Metrics
     ) -> None:
         """Prepare.
 
         Args:
             ruleset: the candidate's catalog and limits.
-            decider: proposes; for every agent.
+            provider: proposes; for every agent.
+            asking: asks it again where it needs time, or fails.
             metrics: where failures are counted.
-            timeout_seconds: how long one proposal may take.
         """
         self.ruleset = ruleset
-        self._decider = decider
+        self._provider = provider
+        self._asking = asking
         self._metrics = metrics
-        self._timeout_seconds = timeout_seconds
 
     @property
     def versions(self) -> Versions:
@@ -54,32 +52,50 @@ class Candidate:
         return Versions(
             decision_version=self.ruleset.decision_version,
             presentation_version=self.ruleset.presentation_version,
-            model=self._decider.name,
+            model=self._provider.decider.name,
         )
 
+    def until(self) -> float:
+        """When the patience ends of what is handled from now on."""
+        return self._asking.until()
+
     async def stepped(
-        self, conversation_id: str, one: HeardInput, mirror: Conversation, *, propose: bool
+        self,
+        conversation_id: str,
+        one: HeardInput,
+        mirror: Conversation,
+        *,
+        lane: Resting,
+        until: float,
     ) -> tuple[Conversation, Proposed | None]:
         """Step the mirror through an input, asking the candidate where the step wants to.
 
-        The mirror that is returned has heard the input and taken no decision about it.
+        Without a proposal the candidate would have handed over to a person, like the live side.
+
+        Args:
+            conversation_id: whose input it is.
+            one: the input.
+            mirror: the conversation before it.
+            lane: where to wait.
+            until: the end of the patience; see `until`.
+
+        Returns:
+            The mirror, which has heard the input and taken no decision about it; and what the
+            candidate would have done.
         """
         cause = _cause(conversation_id, one)
         outcome = step(mirror, cause, self.ruleset)
         heard = _undecided(outcome, mirror)
         while outcome.effects and isinstance(last := outcome.effects[-1], Propose):
-            if not propose:
-                return heard, None
-            reply: Proposal | Undecided
-            try:
-                answer = self._decider.propose(last.request)
-                if isawaitable(answer):
-                    # A candidate that hangs must not keep its slot and its conversation.
-                    answer = await asyncio.wait_for(answer, self._timeout_seconds)
-                reply = answer
-            except TRANSIENT as error:
+            reply = await self._asking.ask(
+                self._provider,
+                last.request,
+                lane=lane,
+                until=until,
+                seed=f"{one.topic}/{one.source.partition}/{one.offset}",
+            )
+            if isinstance(reply, Undecided):
                 self._metrics.decider_failed("unavailable")
-                reply = Undecided(type(error).__name__)
             outcome = step(outcome.state, replace(cause, event=reply), self.ruleset)
         return heard, _first_action(outcome)
 

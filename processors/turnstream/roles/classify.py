@@ -1,46 +1,37 @@
 """The classify role: what an exchange was about, told after it has ended.
 
-It follows the conversation in a small window of its own. An exchange ends with an answer, a
-question, a refusal or a handoff; then the classifier labels the conversation as it stands. The
-topics are read side by side, so an ending can arrive before the turn it belongs to: it then waits
-for the turn.
+It follows the conversation in a small window of its own (:mod:`turnstream.roles.window`). An
+exchange ends with an answer, a question, a refusal or a handoff; then the classifier labels the
+conversation as it stands.
 
 Nothing waits for a label, so a classifier that fails is not asked again: the label says that it
 failed and keeps the categories of the one before.
 """
 
 import asyncio
-from bisect import insort
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from inspect import isawaitable
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import structlog
-from pydantic import TypeAdapter
 
 from turnstream.classifiers.embedded import EmbeddedClassifier
 from turnstream.config import PythonSettings
 from turnstream.core.definitions import Catalog
 from turnstream.core.events import (
-    ActionEvent,
-    Answer,
-    ConversationControl,
-    ConversationTurn,
     Event,
     Label,
-    Timer,
 )
 from turnstream.core.ports import Classification, Classifier, Exchange, Message
 from turnstream.metrics import Metrics
 from turnstream.roles.deployment import Deployment, StreamRole, made_by
-from turnstream.roles.intake import Intake
+from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.publishing import Publisher
-from turnstream.roles.records import RecordFormat
+from turnstream.roles.window import Ending, Followed, followed, passed, window_format
 from turnstream.stream import (
     Handled,
     LaneContext,
-    Publication,
     Record,
     StateUnreadable,
     TimerDue,
@@ -57,64 +48,12 @@ SOURCES: Final = (
 )
 WRITES: Final = ("conversation.labels",)
 
-RECORD_VERSION: Final = 1
-
-_MESSAGES: Final = 8
-"""Messages kept: a label looks at the latest exchanges, and the record must stay small."""
-_MESSAGE_CHARACTERS: Final = 2_000
-"""Characters kept of each message: one pasted log must not fill the record."""
-_WAITING: Final = 8
-"""Endings kept until their turn arrives: a turn that never does must not hold them for ever."""
 _TITLE_CHARACTERS: Final = 120
 """Longest title: a classifier that repeats its input must not fill the labels' topic."""
 _CATEGORIES: Final = 5
 """Most categories of a conversation."""
 _CLASSIFIER_SECONDS: Final = 20.0
 """How long one classification may take: it holds a slot."""
-
-Speaker = Literal["customer", "agent", "assistant", "system"]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One message of the window."""
-
-    at: int
-    """Milliseconds UTC."""
-    role: Speaker
-    text: str
-    turn_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The end of an exchange."""
-
-    turn_id: str
-    """The customer turn that opened it."""
-    handoff_summary: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """What is kept of one conversation."""
-
-    watermarks: Mapping[str, int] = field(default_factory=dict)
-    messages: tuple[Said, ...] = ()
-    """Oldest first."""
-    waiting: tuple[Ending, ...] = ()
-    """Endings whose turn has not arrived, oldest first."""
-    locale: str | None = None
-    title: str = ""
-    categories: tuple[str, ...] = ()
-    """Of the latest label."""
-    closed: bool = False
-    updated_at: int = 0
-    """Time of the latest message, milliseconds UTC."""
-    record_version: int = RECORD_VERSION
-
-
-_ADAPTER: Final = TypeAdapter(Followed)
 
 
 class InvalidClassification(Exception):
@@ -163,25 +102,25 @@ class ClassifyHandler:
         lane: LaneContext[Followed] | None = None,
     ) -> Handled[Followed] | Awaitable[Handled[Followed]]:
         """Take the event into the window; label what it ends."""
-        followed, ending = self._followed(record, event, state)
+        window, ending = followed(record, event, state)
         if ending is None:
-            return Handled(followed)
+            return Handled(window)
         exchange = Exchange(
             exchange_id=ending.turn_id,
-            locale=followed.locale or self._catalog.default_locale,
-            messages=tuple(Message(role=said.role, text=said.text) for said in followed.messages),
+            locale=window.locale or self._catalog.default_locale,
+            messages=tuple(Message(role=said.role, text=said.text) for said in window.messages),
         )
         try:
             reply = self._classifier.classify(exchange)
             if isawaitable(reply):
-                return self._awaited(record, followed, ending, reply)
-            return self._labelled(record, followed, ending, self._checked(reply))
+                return self._awaited(record, window, ending, reply)
+            return self._labelled(record, window, ending, self._checked(reply))
         except Exception as error:  # noqa: BLE001 - the classifier is the other side of a port
-            return self._unlabelled(record, followed, ending, error)
+            return self._unlabelled(record, window, ending, error)
 
     def flood(self, record: Record, event: Event, state: Followed | None) -> Handled[Followed]:
         """Follow, but label nothing: labels of a flood interest nobody."""
-        return Handled(self._followed(record, event, state)[0])
+        return Handled(followed(record, event, state)[0])
 
     def abandon(
         self,
@@ -195,52 +134,29 @@ class ClassifyHandler:
         """Leave the event out of the window; one that cannot be read begins anew after it."""
         if isinstance(error, StateUnreadable):
             state = Followed(watermarks=error.watermarks)
-        return Handled(_passed(state or Followed(), record))
+        return Handled(passed(state, record))
 
     async def resolve_schema(self, fingerprint: str) -> bool:
         """Look up a writer's schema."""
         return await self._intake.resolve_schema(fingerprint)
 
-    def timer(self, key: bytes, timer: TimerDue) -> Publication:
-        """A followed conversation holds no timers, so none is ever due."""
-        raise AssertionError("a followed conversation has no timers")
-
-    # --- following ------------------------------------------------------------------------------
-
-    def _followed(
-        self, record: Record, event: Event, state: Followed | None
-    ) -> tuple[Followed, Ending | None]:
-        """The window with an event taken in, and the ending that can be labelled now."""
-        followed = _passed(state or Followed(), record)
-        match event:
-            case ConversationTurn():
-                return _heard(followed, event)
-            case ActionEvent():
-                return _decided(followed, event)
-            case Answer(text=str(text), turn_id=turn_id):
-                said = Said(event.occurred_at, "assistant", text)
-                return _ended(followed, said, Ending(turn_id) if turn_id else None)
-            case ConversationControl(kind="close" | "forget"):
-                return _closed(followed), None
-            case Timer(kind="conversation_close") if followed.updated_at <= event.due_at:
-                return _closed(followed), None
-            case _:
-                return followed, None
+    def timer(self, key: bytes, timer: TimerDue) -> None:
+        """Let a window go that has been silent for long."""
 
     # --- labelling ------------------------------------------------------------------------------
 
     async def _awaited(
         self,
         record: Record,
-        followed: Followed,
+        window: Followed,
         ending: Ending,
         reply: Awaitable[Classification],
     ) -> Handled[Followed]:
         try:
             classification = await asyncio.wait_for(reply, _CLASSIFIER_SECONDS)
-            return self._labelled(record, followed, ending, self._checked(classification))
+            return self._labelled(record, window, ending, self._checked(classification))
         except Exception as error:  # noqa: BLE001 - the classifier is the other side of a port
-            return self._unlabelled(record, followed, ending, error)
+            return self._unlabelled(record, window, ending, error)
 
     def _checked(self, classification: Classification) -> Classification:
         categories = tuple(dict.fromkeys(classification.categories))
@@ -254,30 +170,28 @@ class ClassifyHandler:
     def _labelled(
         self,
         record: Record,
-        followed: Followed,
+        window: Followed,
         ending: Ending,
         classification: Classification,
     ) -> Handled[Followed]:
         self._metrics.classified("labelled")
-        followed = replace(
-            followed, title=classification.title, categories=classification.categories
-        )
-        return self._published(record, followed, ending, model=classification.model)
+        window = replace(window, title=classification.title, categories=classification.categories)
+        return self._published(record, window, ending, model=classification.model)
 
     def _unlabelled(
-        self, record: Record, followed: Followed, ending: Ending, error: Exception
+        self, record: Record, window: Followed, ending: Ending, error: Exception
     ) -> Handled[Followed]:
         self._metrics.classified("failed")
         # Only the kind of error: its text may repeat what the customer wrote.
         log.warning("classification failed", error=type(error).__name__)
         return self._published(
-            record, followed, ending, model="", error=f"classifier failed: {type(error).__name__}"
+            record, window, ending, model="", error=f"classifier failed: {type(error).__name__}"
         )
 
     def _published(
         self,
         record: Record,
-        followed: Followed,
+        window: Followed,
         ending: Ending,
         *,
         model: str,
@@ -286,83 +200,19 @@ class ClassifyHandler:
         label = Label(
             exchange_id=ending.turn_id,
             conversation_id=record.key.decode(),
-            title=followed.title,
-            categories=followed.categories,
+            title=window.title,
+            categories=window.categories,
             handoff_summary=ending.handoff_summary,
             model=model,
             error=error,
             occurred_at=self._now_ms(),
         )
-        event_id = f"{record.topic}/{record.partition}/{record.offset}/label"
+        source = source_of(record)
+        event_id = f"{source.topic}/{source.partition}/{source.offset}/label"
         publication = self._publisher.publication(
             label, key=record.key, event_id=event_id, record=record
         )
-        return Handled(followed, (publication,))
-
-
-def _heard(followed: Followed, turn: ConversationTurn) -> tuple[Followed, Ending | None]:
-    """Take a turn in; the latest ending that waited for it can be labelled."""
-    known = any(said.turn_id == turn.turn_id for said in followed.messages)
-    if known or turn.echo_of is not None or turn.role == "unrecognized":
-        return followed, None
-    said = Said(turn.occurred_at, turn.role, turn.text, turn.turn_id)
-    followed = _with(replace(followed, closed=False, locale=turn.locale or followed.locale), said)
-    mine = [ending for ending in followed.waiting if ending.turn_id == turn.turn_id]
-    if not mine:
-        return followed, None
-    others = tuple(ending for ending in followed.waiting if ending.turn_id != turn.turn_id)
-    return replace(followed, waiting=others), mine[-1]
-
-
-def _decided(followed: Followed, action: ActionEvent) -> tuple[Followed, Ending | None]:
-    """Take an action in that ends its exchange by itself; a call does not, an answer will."""
-    payload = action.question or action.refusal or action.handoff
-    if payload is None:
-        return followed, None
-    summary = action.handoff.summary if action.handoff is not None else None
-    ending = Ending(action.turn_id, summary) if action.turn_id else None
-    said = Said(action.decided_at, "assistant", payload.text)
-    return _ended(replace(followed, locale=followed.locale or payload.locale), said, ending)
-
-
-def _ended(followed: Followed, said: Said, ending: Ending | None) -> tuple[Followed, Ending | None]:
-    """Take in what was said at the end of an exchange."""
-    if followed.closed:
-        # A late answer to a closed conversation: it must not open a record that nothing closes.
-        return followed, None
-    followed = _with(followed, said)
-    if ending is None or any(one.turn_id == ending.turn_id for one in followed.messages):
-        return followed, ending
-    return replace(followed, waiting=(*followed.waiting, ending)[-_WAITING:]), None
-
-
-def _with(followed: Followed, said: Said) -> Followed:
-    """Put a message at its place in time, the topics being read side by side."""
-    messages = list(followed.messages)
-    insort(messages, replace(said, text=said.text[:_MESSAGE_CHARACTERS]), key=_at)
-    return replace(
-        followed,
-        messages=tuple(messages[-_MESSAGES:]),
-        updated_at=max(followed.updated_at, said.at),
-    )
-
-
-def _at(said: Said) -> int:
-    return said.at
-
-
-def _closed(followed: Followed) -> Followed:
-    """Nothing but the watermarks."""
-    return Followed(watermarks=followed.watermarks, closed=True)
-
-
-def _passed(followed: Followed, record: Record) -> Followed:
-    return replace(followed, watermarks={**followed.watermarks, record.topic: record.offset})
-
-
-def window_format() -> RecordFormat[Followed]:
-    """How followed conversations are stored."""
-    return RecordFormat(_ADAPTER, version=RECORD_VERSION, closed=lambda state: state.closed)
+        return Handled(window, (publication,))
 
 
 def _classifier(deployment: Deployment) -> Classifier:
@@ -387,14 +237,14 @@ def build(deployment: Deployment) -> StreamRole[Followed, Event]:
     return StreamRole(
         name="classify",
         handler=ClassifyHandler(
-            intake=deployment.intake(SOURCES),
+            intake=deployment.intake(SOURCES, role="classify"),
             publisher=deployment.publisher("classify"),
             catalog=deployment.catalog,
             classifier=_classifier(deployment),
             metrics=deployment.metrics,
             now_ms=deployment.now_ms,
         ),
-        state_format=window_format(),
+        state_format=window_format(idle_ms=deployment.ruleset.limits.conversation_ttl_ms),
         sources=SOURCES,
         writes=WRITES,
     )

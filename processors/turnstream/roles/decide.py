@@ -10,13 +10,13 @@ records are delivered, in :mod:`turnstream.stream`.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final
 
 import structlog
 
-from turnstream.core.conversation import RECORD_VERSION, Conversation
+from turnstream.core.conversation import Conversation
 from turnstream.core.effects import (
     Abandoned,
     DeadLetter,
@@ -28,25 +28,20 @@ from turnstream.core.effects import (
     Step,
     Undecided,
 )
-from turnstream.core.events import (
-    ActionEvent,
-    ConversationTurn,
-    Event,
-    OutboundMessage,
-    Outcome,
-    Timer,
-)
+from turnstream.core.events import ConversationTurn, Event, Timer
 from turnstream.core.policy import Fault, judge
 from turnstream.core.ports import DecisionRequest, Proposal
-from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load, lost
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
+from turnstream.core.record import lost
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.metrics import Metrics
-from turnstream.roles.asking import TRANSIENT, Asking, Begun, Effort, Provider
-from turnstream.roles.breaker import CircuitBreaker
+from turnstream.roles.asking import TRANSIENT, Asking, Begun, Provider
+from turnstream.roles.conversation_format import ConversationFormat
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.pending import PendingQuestions
+from turnstream.roles.providers import effort_of, providers_of
 from turnstream.roles.publishing import Publisher
 from turnstream.stream import DeadLetter as Letter
 from turnstream.stream import DeadLetterReason as LetterReason
@@ -56,7 +51,6 @@ from turnstream.stream import (
     Publication,
     Record,
     Stages,
-    StateTooNew,
     StateUnreadable,
     TimerDue,
 )
@@ -323,68 +317,16 @@ def _asked(outcome: Step) -> DecisionRequest | None:
     return last.request if isinstance(last, Propose) else None
 
 
-class ConversationFormat:
-    """How conversations are stored, for the stream."""
-
-    def load(self, value: bytes) -> Conversation:
-        """Read a record.
-
-        Raises:
-            StateTooNew: written by a newer version.
-            StateUnreadable: of an older version without a migration, or no conversation.
-        """
-        try:
-            return load(value)
-        except RecordTooNew as error:
-            raise StateTooNew(error.version) from error
-        except RecordUnreadable as error:
-            raise StateUnreadable(
-                str(error),
-                known=RECORD_VERSION,
-                found=error.version,
-                watermarks=error.watermarks,
-            ) from error
-
-    def dump(self, state: Conversation) -> bytes:
-        """Write a record."""
-        return dump(state)
-
-    def watermark(self, state: Conversation, topic: str) -> int:
-        """Highest offset of a topic that has been handled."""
-        return state.watermarks.get(topic, -1)
-
-    def watermarks(self, state: Conversation) -> Mapping[str, int]:
-        """All of them."""
-        return state.watermarks
-
-    def closed(self, state: Conversation) -> bool:
-        """Whether the conversation is over."""
-        return state.phase == "closed"
-
-    def timers(self, state: Conversation) -> Sequence[TimerDue]:
-        """The due times that the conversation waits for."""
-        # Entries have the form of TimerDue; copying them for every turn would only cost time.
-        return cast("Sequence[TimerDue]", state.timers)
-
-
 def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
     """The decide role of a deployment."""
     pending = PendingQuestions(topic=deployment.topic("conversation.turns"))
     deployment.metrics.watch_pending(pending.report)
-    settings = deployment.settings.decide
-    effort = Effort(
-        attempts=settings.decider_attempts,
-        timeout=settings.decider_timeout_seconds,
-        backoff=settings.decider_backoff_seconds,
-        backoff_max=settings.decider_backoff_max_seconds,
-        patience=settings.decider_patience_seconds,
-    )
     handler = DecideHandler(
-        intake=deployment.intake(SOURCES),
+        intake=deployment.intake(SOURCES, role="decide"),
         publisher=deployment.publisher("decide"),
         ruleset=deployment.ruleset,
-        providers=_providers(deployment),
-        asking=Asking(effort, metrics=deployment.metrics),
+        providers=providers_of(deployment),
+        asking=Asking(effort_of(deployment.settings.decide), metrics=deployment.metrics),
         metrics=deployment.metrics,
         pending=pending,
         now_ms=deployment.now_ms,
@@ -398,24 +340,3 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
         rejects=frozenset(SOURCES),
         owned=pending,
     )
-
-
-def _providers(deployment: Deployment) -> Mapping[str, Provider]:
-    """Agent name to its decider; agents with the same one share what is known of its health."""
-    settings = deployment.settings.decide
-    named: dict[str, Provider] = {}
-    found: dict[str, Provider] = {}
-    for agent, decider in deployment.deciders().items():
-        name = deployment.catalog.agents[agent].decider
-        if name not in named:
-            breaker = CircuitBreaker(
-                failures=settings.decider_breaker_failures,
-                cool_down_seconds=settings.decider_breaker_cool_down_seconds,
-                now=time.monotonic,
-            )
-            named[name] = Provider(name, decider, breaker)
-        found[agent] = named[name]
-    deployment.metrics.watch_deciders(
-        lambda: {name: provider.breaker.state for name, provider in named.items()}
-    )
-    return found

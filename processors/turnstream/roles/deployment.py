@@ -29,6 +29,7 @@ from turnstream.stream.codec import Codec
 from turnstream.stream.partitioner import partitioner
 from turnstream.stream.registry import codec_for, publish_schemas
 from turnstream.stream.role import Owned
+from turnstream.stream.topic_definitions import RoleName
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -187,7 +188,10 @@ class Deployment:
         return Metrics(
             self.registry,
             tools=self.catalog.tools,
-            deciders={agent.decider for agent in self.catalog.agents.values()},
+            deciders={
+                self.settings.shadow.decider,
+                *(agent.decider for agent in self.catalog.agents.values()),
+            },
             topics={names.name(topic): topic for topic in _KNOWN_TOPICS},
         )
 
@@ -208,11 +212,15 @@ class Deployment:
         """The physical name of a topic."""
         return self.settings.topics.name(logical)
 
-    def intake(self, sources: tuple[str, ...]) -> Intake:
-        """The checks of records from these logical topics."""
+    def intake(
+        self, sources: tuple[str, ...], *, role: RoleName, follows: RoleName | None = None
+    ) -> Intake:
+        """The checks of records from these logical topics; see `Intake`."""
         return Intake(
             self.codec,
             topics={self.topic(logical): logical for logical in sources},
+            role=role,
+            follows=follows,
             partitions=self.settings.partitions,
             partitioner=partitioner(self.settings.turns.partitioner),
             max_record_bytes=self.settings.stream.max_record_bytes,

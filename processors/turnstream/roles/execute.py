@@ -18,29 +18,21 @@ knows, the outcome is `outcome_unknown`, and it is never called a second time.
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Final, cast
 
-import structlog
-
-from turnstream.core.definitions import Tool
-from turnstream.core.events import (
-    ActionEvent,
-    CallPayload,
-    Event,
-    ToolError,
-    ToolOutcome,
-)
-from turnstream.core.ports import ToolBinding, ToolCall, ToolReply
+from turnstream.core.events import Event, ToolError
+from turnstream.core.ports import ToolBinding
+from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 from turnstream.metrics import Metrics
-from turnstream.roles.calling import ToolCalls, pause, repeatable
+from turnstream.roles.calling import ToolCalls, repeatable
 from turnstream.roles.deployment import Deployment, DeploymentError, StreamRole
-from turnstream.roles.gate import Gate, arguments_of, denied, unavailable
+from turnstream.roles.gate import Gate, denied, unavailable
 from turnstream.roles.intake import Intake
 from turnstream.roles.journal import Execution, journal_format
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.reporting import Ended, Reporter, passed
+from turnstream.roles.undertaking import Undertakings
 from turnstream.stream import (
     Handled,
     LaneContext,
@@ -48,11 +40,8 @@ from turnstream.stream import (
     Rejected,
     StateUnreadable,
     TimerDue,
-    failpoints,
 )
 from turnstream.tools import bind_tools
-
-log = structlog.get_logger(__name__)
 
 SOURCES: Final = ("conversation.actions",)
 WRITES: Final = ("tool.results",)
@@ -88,12 +77,6 @@ class ExecuteHandler:
             clock: a clock that never goes back, in seconds.
         """
         self._intake = intake
-        self._reports = Reporter(
-            publisher,
-            max_record_bytes=max_record_bytes,
-            retention_ms=retention_ms,
-            now_ms=now_ms,
-        )
         self._ruleset = ruleset
         self._calls = ToolCalls(
             tools, definitions=ruleset.catalog.tools, metrics=metrics, clock=clock
@@ -101,15 +84,29 @@ class ExecuteHandler:
         self._gate = Gate(
             ruleset, callable_tools=self._calls, retention_ms=retention_ms, now_ms=now_ms
         )
-        self._metrics = metrics
-        self._now_ms = now_ms
+        self._undertakings = Undertakings(
+            self._calls,
+            gate=self._gate,
+            reports=Reporter(
+                publisher,
+                max_record_bytes=max_record_bytes,
+                retention_ms=retention_ms,
+                now_ms=now_ms,
+            ),
+            metrics=metrics,
+            now_ms=now_ms,
+        )
 
     def admit(self, record: Record) -> tuple[bytes, Event]:
         """Decode and check an action; its state key is `conversation_id/action_id`."""
         key, event = self._intake.admit(record)
         action = cast("ActionEvent", event)
         if not action.action_id or "/" in action.action_id:
-            raise Rejected("invalid", "an action_id must not be empty or contain '/'")
+            raise Rejected(
+                "invalid",
+                "an action_id must not be empty or contain '/'",
+                by_this_role_alone=True,
+            )
         return key + b"/" + action.action_id.encode(), event
 
     def handle(
@@ -133,14 +130,14 @@ class ExecuteHandler:
         if refused is None and (state is None or again) and not self._calls.allow(call.tool):
             refused = _left_alone()
         if state is not None and (refused is not None or not again):
-            return self._doubtful(record, action, tool=tool, state=state, lane=lane)
+            return self._undertakings.settle(record, action, tool=tool, state=state, lane=lane)
         if refused is not None or tool is None:
-            return self._end(record, action, refused or unavailable())
+            return self._undertakings.end(record, action, refused or unavailable())
         if state is None:
-            return self._begin(record, action, tool=tool, attempt=1, lane=lane)
+            return self._undertakings.begin(record, action, tool=tool, attempt=1, lane=lane)
         # An attempt that was cut off may have had its effect, like one that timed out.
         perhaps_done = tool.effect == "write"
-        return self._call(
+        return self._undertakings.go_on(
             record, action, tool=tool, attempt=state.attempts, perhaps_done=perhaps_done, lane=lane
         )
 
@@ -149,7 +146,8 @@ class ExecuteHandler:
         action = cast("ActionEvent", event)
         if action.call is None or state is not None:
             return Handled(state if state is None else passed(state, record))
-        return self._end(record, action, denied("flood", "the action was repeated too often"))
+        refused = denied("flood", "the action was repeated too often")
+        return self._undertakings.end(record, action, refused)
 
     def abandon(
         self,
@@ -169,9 +167,9 @@ class ExecuteHandler:
         if state is not None or isinstance(error, StateUnreadable):
             # A journal record exists: the call was begun, whether the record can be read or not.
             tool = self._ruleset.catalog.tools.get(call.tool)
-            return self._interrupted(record, action, tool, attempts=begun)
+            return self._undertakings.interrupted(record, action, tool, attempts=begun)
         failure = ToolError(code="handler_failed", message="the call could not be made")
-        return self._end(record, action, Ended("failed", attempts=0, error=failure))
+        return self._undertakings.end(record, action, Ended("failed", attempts=0, error=failure))
 
     async def resolve_schema(self, fingerprint: str) -> bool:
         """Look up a writer's schema."""
@@ -179,187 +177,6 @@ class ExecuteHandler:
 
     def timer(self, key: bytes, timer: TimerDue) -> None:
         """Give a record up: past its deadline the action is refused without it."""
-
-    # --- the call -------------------------------------------------------------------------------
-
-    async def _begin(
-        self,
-        record: Record,
-        action: ActionEvent,
-        *,
-        tool: Tool,
-        attempt: int,
-        lane: LaneContext[Execution],
-    ) -> Handled[Execution]:
-        """Write down that the call is about to be made, then make it."""
-        await failpoints.reach("before_started")
-        await lane.commit(_key(record, action), self._reports.started(action, attempt))
-        await failpoints.reach("after_started")
-        return await self._call(
-            record, action, tool=tool, attempt=attempt, perhaps_done=False, lane=lane
-        )
-
-    async def _call(
-        self,
-        record: Record,
-        action: ActionEvent,
-        *,
-        tool: Tool,
-        attempt: int,
-        perhaps_done: bool,
-        lane: LaneContext[Execution],
-    ) -> Handled[Execution]:
-        """Make a call that is in the journal, again if it may be repeated."""
-        call = cast("CallPayload", action.call)
-        while True:
-            reply = await self._attempt(action, call, tool=tool, lane=lane)
-            await failpoints.reach("after_call")
-            perhaps_done = perhaps_done or reply.outcome_unknown
-            ended = self._reports.judged(tool, reply, attempt=attempt, perhaps_done=perhaps_done)
-            wait = pause(tool, attempt, reply=reply, seed=action.action_id)
-            if (
-                not reply.retryable
-                or not repeatable(tool)
-                or attempt >= tool.retry.attempts
-                or wait is None
-                or self._now_ms() + wait * 1000 >= call.deadline_at
-                or self._calls.left_alone(call.tool)
-            ):
-                return await self._concluded(record, action, ended, tool=tool, lane=lane)
-            failed = self._reports.failed(record, action, ended)
-            attempt += 1
-            await lane.commit(
-                _key(record, action), self._reports.started(action, attempt), (failed,)
-            )
-            await lane.rest(wait)
-            # The wait may have been longer than asked for, and others have called meanwhile.
-            if self._now_ms() >= call.deadline_at or not self._calls.allow(call.tool):
-                return await self._concluded(record, action, ended, tool=tool, lane=lane)
-            self._metrics.tool_retried(call.tool)
-
-    async def _attempt(
-        self,
-        action: ActionEvent,
-        call: CallPayload,
-        *,
-        tool: Tool,
-        lane: LaneContext[Execution],
-    ) -> ToolReply:
-        request = _request(action, call)
-        if tool.effect == "write":
-            lane.ensure_owned()
-            request = replace(request, sending=lane.ensure_owned)
-        return await self._calls.attempt(request)
-
-    # --- calls that nobody has a reply of -------------------------------------------------------
-
-    def _doubtful(
-        self,
-        record: Record,
-        action: ActionEvent,
-        *,
-        tool: Tool | None,
-        state: Execution,
-        lane: LaneContext[Execution],
-    ) -> Handled[Execution] | Awaitable[Handled[Execution]]:
-        """Go on with a call that was begun and must not simply be made again."""
-        call = cast("CallPayload", action.call)
-        if (
-            tool is None
-            or tool.effect == "read"
-            or not self._calls.reconciles(call.tool)
-            or arguments_of(call) is None
-        ):
-            return self._interrupted(record, action, tool, attempts=state.attempts)
-        return self._reconciled(record, action, tool=tool, state=state, lane=lane)
-
-    async def _reconciled(
-        self,
-        record: Record,
-        action: ActionEvent,
-        *,
-        tool: Tool,
-        state: Execution,
-        lane: LaneContext[Execution],
-    ) -> Handled[Execution]:
-        """Ask what became of a call; make it again only if it certainly was not carried out."""
-        call = cast("CallPayload", action.call)
-        # The service may still be at work on it: not found would then be no last word.
-        over_at = state.updated_at + tool.timeout_seconds * 1000
-        left = min((over_at - self._now_ms()) / 1000, tool.timeout_seconds)
-        if left > 0:
-            await lane.rest(left)
-        found = await self._calls.reconcile(_request(action, call), tool=tool, lane=lane)
-        attempts = state.attempts
-        if found.verdict == "found" and found.reply is not None:
-            ended = self._reports.judged(tool, found.reply, attempt=attempts, perhaps_done=True)
-            return self._end(record, action, ended)
-        if found.verdict == "unknown":
-            return self._interrupted(record, action, tool, attempts=attempts)
-        if self._gate.refusal(action, call, tool) is None and self._calls.allow(call.tool):
-            return await self._begin(record, action, tool=tool, attempt=attempts + 1, lane=lane)
-        error = ToolError(code="interrupted", message="the call was begun and had no effect")
-        return self._end(record, action, Ended("failed", attempts=attempts, error=error))
-
-    async def _concluded(
-        self,
-        record: Record,
-        action: ActionEvent,
-        ended: Ended,
-        *,
-        tool: Tool,
-        lane: LaneContext[Execution],
-    ) -> Handled[Execution]:
-        """End a call; where its outcome is unknown, the tool may know."""
-        call = cast("CallPayload", action.call)
-        if ended.outcome == "outcome_unknown" and self._calls.reconciles(call.tool):
-            found = await self._calls.reconcile(_request(action, call), tool=tool, lane=lane)
-            # Not found means little so soon after a call that may still be under way.
-            if found.reply is not None:
-                sent = ended.reply.body_hash if ended.reply is not None else None
-                reply = replace(found.reply, body_hash=sent)
-                ended = self._reports.judged(tool, reply, attempt=ended.attempts, perhaps_done=True)
-        return self._end(record, action, ended)
-
-    def _interrupted(
-        self, record: Record, action: ActionEvent, tool: Tool | None, *, attempts: int
-    ) -> Handled[Execution]:
-        """End a call that was begun and whose reply nobody has."""
-        message = "the call was begun and its reply is not known"
-        error = ToolError(code="interrupted", message=message)
-        reads = tool is not None and tool.effect == "read"
-        outcome: ToolOutcome = "failed" if reads else "outcome_unknown"
-        return self._end(record, action, Ended(outcome, attempts=attempts, error=error))
-
-    def _end(self, record: Record, action: ActionEvent, ended: Ended) -> Handled[Execution]:
-        """The last record of the journal and the final result, committed together."""
-        call = cast("CallPayload", action.call)
-        self._metrics.tool_called(call.tool, outcome=ended.outcome)
-        if ended.outcome != "done":
-            log.warning(
-                "call ended without a result",
-                # A tool's name is the catalog's only if the catalog knows it.
-                tool=call.tool if call.tool in self._calls else None,
-                outcome=ended.outcome,
-                error=ended.error.code if ended.error is not None else None,
-                attempts=ended.attempts,
-            )
-        return self._reports.ended(record, action, ended)
-
-
-def _key(record: Record, action: ActionEvent) -> bytes:
-    """The key of an action's journal record."""
-    return cast("bytes", record.key) + b"/" + action.action_id.encode()
-
-
-def _request(action: ActionEvent, call: CallPayload) -> ToolCall:
-    return ToolCall(
-        tool=call.tool,
-        arguments=arguments_of(call) or {},
-        idempotency_key=action.action_id,
-        subject_id=call.subject_id,
-        conversation_id=action.conversation_id,
-    )
 
 
 def _left_alone() -> Ended:
@@ -404,7 +221,7 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
     return StreamRole(
         name="execute",
         handler=ExecuteHandler(
-            intake=deployment.intake(SOURCES),
+            intake=deployment.intake(SOURCES, role="execute"),
             publisher=deployment.publisher("execute"),
             ruleset=deployment.ruleset,
             tools=tools,

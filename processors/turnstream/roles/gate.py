@@ -6,7 +6,8 @@ import orjson
 from pydantic import JsonValue
 
 from turnstream.core.definitions import Tool
-from turnstream.core.events import ActionEvent, CallPayload, ToolError
+from turnstream.core.events import ToolError
+from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.core.ruleset import Ruleset
 from turnstream.roles.journal import is_expired
 from turnstream.roles.reporting import Ended

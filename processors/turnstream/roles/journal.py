@@ -3,7 +3,8 @@
 A record is kept for the journal's retention, counted from the decision, and never shorter than the
 action may still be carried out. From then on the action itself is refused as expired, so it needs
 no record any more. Nothing is removed earlier, however many records there are: at the configured
-number of them the partition takes no new action until older ones expire.
+number of them the partition takes no new action until older ones expire. A minute is added for
+clocks that are put back; it protects against no more than that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +13,19 @@ from typing import Final, Literal
 
 from pydantic import TypeAdapter
 
-from turnstream.core.events import ActionEvent, CallPayload
+from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.roles.records import RecordFormat
 from turnstream.stream import TimerDue
 
 RECORD_VERSION: Final = 1
 
 _CLOCK_SLACK_MS: Final = 60_000
-"""Kept beyond the expiry: a clock that is set back must not bring an action back to life."""
+"""Kept beyond the expiry: a clock that is put back must not bring an action back to life.
+
+Whether an action has expired is asked of this process's clock, and this is all that stands between
+a clock put back and a second call: by a minute its record is still there. By more, an action whose
+record is gone may count as fresh again.
+"""
 
 Phase = Literal["started", "done", "outcome_unknown"]
 

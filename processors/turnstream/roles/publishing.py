@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from turnstream.config import TopicSettings
-from turnstream.core.events import (
+from turnstream.core.events import Answer, Event, Label, Timer, ToolResult
+from turnstream.core.publications import (
     ActionEvent,
-    Answer,
-    Event,
-    Label,
     OutboundMessage,
     Outcome,
     ShadowComparison,
     ShadowProposal,
-    Timer,
-    ToolResult,
 )
 from turnstream.stream import Publication, Record
 from turnstream.stream.codec import Codec

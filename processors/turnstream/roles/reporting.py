@@ -8,8 +8,9 @@ from typing import Final, cast
 import orjson
 
 from turnstream.core.definitions import Tool
-from turnstream.core.events import ActionEvent, CallPayload, ToolError, ToolOutcome, ToolResult
+from turnstream.core.events import ToolError, ToolOutcome, ToolResult
 from turnstream.core.ports import ToolReply
+from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.roles.journal import Execution, expires_at
 from turnstream.roles.publishing import Publisher
 from turnstream.stream import Handled, Publication, Record

@@ -5,7 +5,7 @@ import gc
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, NoReturn, cast, get_args
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient
@@ -15,16 +15,17 @@ from turnstream.config import Settings
 from turnstream.metrics import Heartbeat, MetricsServer
 from turnstream.roles.deployment import PRIORITY, Deployment, DeploymentError, StreamRole
 from turnstream.roles.health import Health, stall_limit
-from turnstream.stream import Security, StreamSettings
+from turnstream.stream import Security, StreamSettings, topic_definitions
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.observer import Observer
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.registry import SchemasUnavailable
 from turnstream.stream.role import StartRefused, end_process
 
 log = structlog.get_logger(__name__)
 
-RoleName = Literal["decide", "execute", "answer", "classify", "shadow"]
-ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
+RoleName: TypeAlias = topic_definitions.RoleName
+ROLES: Final = topic_definitions.ROLES
 
 _SCHEMAS: Final = "turnstream.schemas"
 
@@ -46,22 +47,14 @@ def stream_settings(role: StreamRole[Any, Any], settings: Settings) -> StreamSet
     """The stream's settings for a role of a deployment.
 
     Raises:
-        DeploymentError: a certificate cannot be read.
-        SecretUnavailable: a secret's reference leads nowhere.
+        SecretUnavailable: a secret's reference leads nowhere, or a certificate cannot be used.
     """
     names, kafka, options = settings.topics, settings.kafka, settings.stream
-    try:
-        clients = kafka.client_options()
-    except OSError as error:
-        # Not readable or not a certificate; neither error says which file it is about.
-        files = (kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile)
-        raise DeploymentError(
-            f"kafka: cannot use {', '.join(str(file) for file in files if file)} (ssl_cafile, "
-            f"ssl_certfile, ssl_keyfile): {error}"
-        ) from error
+    clients = kafka.client_options()
     return StreamSettings(
         bootstrap_servers=kafka.bootstrap_servers,
         group=settings.group(role.name),
+        role=role.name,
         sources=tuple(names.name(topic) for topic in role.sources),
         writes=frozenset(names.name(topic) for topic in role.writes),
         rejected_elsewhere=frozenset(
@@ -129,10 +122,7 @@ async def check_topics(topics: Sequence[str], settings: Settings) -> None:
         await admin.start()
         described = await admin.describe_topics([*topics, *schemas])
     except (KafkaError, OSError) as error:
-        raise StartRefused(
-            f"no Kafka at {kafka.bootstrap_servers}: check kafka.bootstrap_servers and that the "
-            f"broker runs ({error!r}); `turnstream doctor` tells more"
-        ) from error
+        raise StartRefused(str(await why_unreachable(options, error))) from error
     finally:
         await admin.close()
     counts = {topic["topic"]: len(topic["partitions"]) for topic in described}
@@ -169,10 +159,10 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
 
     Raises:
         CatalogError: the catalog cannot be used.
-        DeploymentError: a decider or classifier cannot be made, a certificate cannot be read, or
-            the environment asks for metrics of many processes in one place.
+        DeploymentError: a decider or classifier cannot be made, or the environment asks for metrics
+            of many processes in one place.
         MetricsAddressUnusable: the address for metrics cannot be listened on.
-        SecretUnavailable: a secret's reference leads nowhere.
+        SecretUnavailable: a secret's reference leads nowhere, or a certificate cannot be used.
     """
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         # Read when prometheus_client was imported: every series of the process would go to files.
@@ -206,14 +196,15 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         # Sent when the lanes are closed: no handler uses any more what the role holds.
         app.on_before_shutdown.connect(_closing(role.close))
 
+    asking = settings.shadow if name == "shadow" else settings.decide
     health = Health(
         heartbeat,
         app.ownership,
         stall_limit(
             stream,
             catalog=deployment.catalog,
-            decider_patience_seconds=settings.decide.decider_patience_seconds,
-            decider_timeout_seconds=settings.decide.decider_timeout_seconds,
+            decider_patience_seconds=asking.decider_patience_seconds,
+            decider_timeout_seconds=asking.decider_timeout_seconds,
         ),
     )
     deployment.metrics.watch_brokers(app.role.heartbeats.silence)

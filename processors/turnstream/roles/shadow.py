@@ -17,21 +17,16 @@ from typing import Final, Literal, cast
 import structlog
 
 from turnstream.core.conversation import Conversation
-from turnstream.core.events import (
-    ActionEvent,
-    ConversationControl,
-    ConversationTurn,
-    Event,
-    LiveAction,
-    Timer,
-)
+from turnstream.core.events import ConversationControl, ConversationTurn, Event, LiveAction, Timer
 from turnstream.core.mirror import follow, follow_person
-from turnstream.core.ports import Decider
+from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 from turnstream.metrics import Metrics
+from turnstream.roles.asking import Asking, Provider, Resting
 from turnstream.roles.candidate import Candidate, Proposed
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake
+from turnstream.roles.providers import candidate_of, effort_of
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.shadow_events import ShadowEvents
 from turnstream.roles.shadowing import (
@@ -79,12 +74,12 @@ class ShadowHandler:
         intake: Intake,
         publisher: Publisher,
         ruleset: Ruleset,
-        decider: Decider,
+        provider: Provider,
+        asking: Asking,
         metrics: Metrics,
         candidate: str,
         compare_with: Literal["decide", "people"],
         pair_within_ms: int,
-        timeout_seconds: float,
         now_ms: Callable[[], int],
     ) -> None:
         """Prepare.
@@ -93,19 +88,17 @@ class ShadowHandler:
             intake: checks and decodes records.
             publisher: encodes events.
             ruleset: the candidate's compiled catalog.
-            decider: the candidate.
+            provider: the candidate's decider.
+            asking: asks it again where it needs time, or fails.
             metrics: where comparisons are counted.
             candidate: what the shadow's configuration is called.
             compare_with: whose actions are the live side.
             pair_within_ms: how long a proposal waits for a person.
-            timeout_seconds: how long one proposal may take.
             now_ms: the wall clock.
         """
         self._intake = intake
         self._ruleset = ruleset
-        self._candidate = Candidate(
-            ruleset, decider=decider, metrics=metrics, timeout_seconds=timeout_seconds
-        )
+        self._candidate = Candidate(ruleset, provider=provider, asking=asking, metrics=metrics)
         self._events = ShadowEvents(publisher, candidate=candidate, metrics=metrics, now_ms=now_ms)
         self._with_people = compare_with == "people"
         self._pair_within_ms = pair_within_ms
@@ -129,8 +122,8 @@ class ShadowHandler:
         state = state or Shadowed()
         state = replace(state, watermarks={**state.watermarks, record.topic: record.offset})
         if self._with_people:
-            return self._beside_people(record, event, state)
-        return self._beside_decide(record, event, state)
+            return self._beside_people(record, event, state, lane)
+        return self._beside_decide(record, event, state, lane)
 
     def flood(self, record: Record, event: Event, state: Shadowed | None) -> Handled[Shadowed]:
         """Pass over an input of a conversation that sends too fast; the live side hands it off."""
@@ -155,9 +148,8 @@ class ShadowHandler:
         """Look up a writer's schema."""
         return await self._intake.resolve_schema(fingerprint)
 
-    def timer(self, key: bytes, timer: TimerDue) -> Publication:
-        """Never called: a shadow sets no timers."""
-        raise AssertionError("a shadow has no timers")
+    def timer(self, key: bytes, timer: TimerDue) -> None:
+        """Let a copy go that has been silent for long."""
 
     def _passed_over(self, record: Record, state: Shadowed | None) -> Handled[Shadowed]:
         state = state or Shadowed()
@@ -166,7 +158,7 @@ class ShadowHandler:
     # --- beside decide --------------------------------------------------------------------------
 
     async def _beside_decide(
-        self, record: Record, event: Event, state: Shadowed
+        self, record: Record, event: Event, state: Shadowed, lane: Resting
     ) -> Handled[Shadowed]:
         if isinstance(event, ActionEvent):
             if event.batch_index == 0:
@@ -176,12 +168,13 @@ class ShadowHandler:
             heard = heard_from(record, cast("Heard", event))
             state = replace(state, heard=(*state.heard, heard))
         publications: list[Publication] = []
+        until = self._candidate.until()
         while state.actions and (
             self._complete(state, record.partition) or len(state.actions) > MAX_WAITING
         ):
             action, *later = state.actions
             state = replace(state, actions=tuple(later))
-            state, proposed = await self._at(action, state)
+            state, proposed = await self._at(action, state, lane=lane, until=until)
             if proposed is not None:
                 publications += self._events.proposal(
                     record, action.source, proposed, turn_id=action.turn_id, live=action
@@ -192,7 +185,9 @@ class ShadowHandler:
         state = self._bounded(record.key.decode(), state)
         return Handled(self._closing(event, state), publications)
 
-    async def _at(self, action: ActionEvent, state: Shadowed) -> tuple[Shadowed, Proposed | None]:
+    async def _at(
+        self, action: ActionEvent, state: Shadowed, *, lane: Resting, until: float
+    ) -> tuple[Shadowed, Proposed | None]:
         """Bring the mirror to what a live decision had seen, and decide there."""
         seen = [one for one in state.heard if one.offset <= action.seen.get(one.topic, -1)]
         # Topics are read at different speeds; the input that was decided about comes last.
@@ -200,15 +195,18 @@ class ShadowHandler:
         later = tuple(one for one in state.heard if one not in seen)
         mirror, proposed = state.mirror, None
         for one in seen:
-            mirror, proposed = await self._candidate.stepped(
-                action.conversation_id, one, mirror, propose=one.source == action.source
-            )
+            if one.source == action.source:
+                mirror, proposed = await self._candidate.stepped(
+                    action.conversation_id, one, mirror, lane=lane, until=until
+                )
+            else:
+                mirror = self._candidate.folded(action.conversation_id, one, mirror)
         return replace(state, mirror=mirror, heard=later), proposed
 
     # --- beside people --------------------------------------------------------------------------
 
     async def _beside_people(
-        self, record: Record, event: Event, state: Shadowed
+        self, record: Record, event: Event, state: Shadowed, lane: Resting
     ) -> Handled[Shadowed]:
         publications: list[Publication] = []
         match event:
@@ -219,7 +217,11 @@ class ShadowHandler:
             case _:
                 one = heard_from(record, cast("Heard", event))
                 mirror, proposed = await self._candidate.stepped(
-                    record.key.decode(), one, state.mirror, propose=True
+                    record.key.decode(),
+                    one,
+                    state.mirror,
+                    lane=lane,
+                    until=self._candidate.until(),
                 )
                 state = replace(state, mirror=mirror)
                 if proposed is not None and isinstance(event, ConversationTurn):
@@ -309,21 +311,21 @@ def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
     settings = deployment.settings.shadow
     candidate = deployment.candidate()
     handler = ShadowHandler(
-        intake=deployment.intake(SOURCES),
+        intake=deployment.intake(SOURCES, role="shadow", follows="decide"),
         publisher=deployment.publisher("shadow"),
         ruleset=candidate.ruleset,
-        decider=candidate.decider(settings.decider),
+        provider=candidate_of(deployment, candidate),
+        asking=Asking(effort_of(settings), metrics=deployment.metrics),
         metrics=deployment.metrics,
         candidate=settings.name,
         compare_with=settings.compare_with,
         pair_within_ms=int(settings.pair_within_seconds * 1000),
-        timeout_seconds=deployment.settings.decide.decider_timeout_seconds,
         now_ms=deployment.now_ms,
     )
     return StreamRole(
         name="shadow",
         handler=handler,
-        state_format=shadowed_format(),
+        state_format=shadowed_format(candidate.ruleset.limits),
         sources=SOURCES,
         writes=WRITES,
         rejects=frozenset({"conversation.live-actions"}),

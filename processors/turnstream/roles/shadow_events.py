@@ -4,15 +4,9 @@ from collections.abc import Callable
 
 from turnstream.core.compare import arguments_equal, live_side, verdict_of
 from turnstream.core.contract import Decision
-from turnstream.core.events import (
-    ActionEvent,
-    LiveAction,
-    ShadowComparison,
-    ShadowProposal,
-    Source,
-    Versions,
-)
+from turnstream.core.events import LiveAction, Source, Versions
 from turnstream.core.identity import shadow_id
+from turnstream.core.publications import ActionEvent, ShadowComparison, ShadowProposal
 from turnstream.metrics import Metrics
 from turnstream.roles.candidate import Proposed
 from turnstream.roles.publishing import Publisher

@@ -1,6 +1,6 @@
 """What the shadow keeps of a conversation: its copy, and what still waits for the other side."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +10,6 @@ from pydantic_core import to_json
 from turnstream.core.contract import Decision
 from turnstream.core.conversation import Conversation
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationControl,
     ConversationTurn,
@@ -21,9 +20,11 @@ from turnstream.core.events import (
     Timer,
     ToolResult,
 )
+from turnstream.core.publications import ActionEvent
+from turnstream.core.ruleset import Limits
 from turnstream.roles.intake import source_of
 from turnstream.roles.records import RecordFormat
-from turnstream.stream import Record
+from turnstream.stream import Record, TimerDue
 
 RECORD_VERSION: Final = 1
 MAX_HEARD: Final = 200
@@ -92,10 +93,38 @@ def size_of(one: HeardInput) -> int:
     return len(to_json(one.event))
 
 
-def shadowed_format() -> RecordFormat[Shadowed]:
-    """How the shadow's copies are stored, for the stream."""
-    return RecordFormat(
-        _RECORD,
-        version=RECORD_VERSION,
-        closed=lambda state: state.mirror.phase == "closed" and not state.heard,
+def shadowed_format(limits: Limits) -> RecordFormat[Shadowed]:
+    """How the shadow's copies are stored, for the stream.
+
+    A copy goes by itself after the silence that ends a conversation. The live side's end does the
+    same, sooner; but what is read after the command to forget, though written before it, begins a
+    copy that nothing else would end.
+    """
+
+    def expiry(state: Shadowed) -> Sequence[TimerDue]:
+        if _is_closed(state):
+            return ()
+        patience = limits.conversation_ttl_ms
+        if state.mirror.open_question is not None:
+            patience = max(patience, limits.question_ttl_ms)
+        return (TimerDue("expiry", "expiry", _latest(state) + patience),)
+
+    return RecordFormat(_RECORD, version=RECORD_VERSION, closed=_is_closed, timers=expiry)
+
+
+def _is_closed(state: Shadowed) -> bool:
+    """Whether only its watermarks matter: it is over, or nothing was taken in yet."""
+    if state.mirror.phase == "closed":
+        return not state.heard
+    return not (
+        state.mirror.updated_at or state.heard or state.actions or state.proposals or state.early
     )
+
+
+def _latest(state: Shadowed) -> int:
+    """The time of the latest that was taken in, milliseconds UTC."""
+    times = [state.mirror.updated_at, *(one.timestamp for one in state.heard)]
+    times += [one.decided_at for one in state.actions]
+    times += [one.at for one in state.proposals]
+    times += [one.occurred_at for one in state.early]
+    return max(times)

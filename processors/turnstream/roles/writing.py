@@ -27,6 +27,7 @@ from turnstream.config import Settings
 from turnstream.core.events import ConversationControl, ConversationTurn, LiveAction
 from turnstream.stream.contracts import topic_of
 from turnstream.stream.partitioner import partitioner
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.registry import codec_for, publish_schemas
 
 Written = ConversationTurn | ConversationControl | LiveAction
@@ -206,7 +207,7 @@ class EventWriter:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
-            raise _unreachable(self._settings, error) from error
+            raise WritingError(str(await why_unreachable(options, error))) from error
         return producer
 
     def _check_size(self, topic: str, *, key: bytes, value: bytes) -> None:
@@ -255,7 +256,7 @@ async def _batch_limits(settings: Settings, *, topics: Iterable[str]) -> Mapping
         try:
             await admin.start()
         except (KafkaError, OSError) as error:
-            raise _unreachable(settings, error) from error
+            raise WritingError(str(await why_unreachable(options, error))) from error
         resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
         # A broker without the request, or a user who may not ask: the settings' limit is left.
         with contextlib.suppress(KafkaError, OSError):
@@ -267,10 +268,3 @@ async def _batch_limits(settings: Settings, *, topics: Iterable[str]) -> Mapping
     finally:
         await admin.close()
     return limits
-
-
-def _unreachable(settings: Settings, error: Exception) -> WritingError:
-    return WritingError(
-        f"no Kafka at {settings.kafka.bootstrap_servers}: check kafka.bootstrap_servers and that "
-        f"the broker runs ({error})"
-    )

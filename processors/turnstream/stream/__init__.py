@@ -6,6 +6,7 @@ The stream knows nothing about decisions; a role gives it a `Handler` and a `Sta
 from turnstream.stream.handler import (
     DeadLetter,
     DeadLetterReason,
+    ForAnotherRole,
     Handled,
     Handler,
     LaneClosing,
@@ -28,6 +29,7 @@ from turnstream.stream.settings import Security, StreamSettings
 __all__ = [
     "DeadLetter",
     "DeadLetterReason",
+    "ForAnotherRole",
     "Handled",
     "Handler",
     "LaneClosing",

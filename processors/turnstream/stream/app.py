@@ -60,7 +60,9 @@ class StreamApp(faust.App):
         """Check topics and offsets before anything joins the group."""
         try:
             failpoints.arm(os.environ)
-            self.ownership.dead_letter_topics = await check_start(self.stream_settings)
+            found = await check_start(self.stream_settings)
+            self.ownership.dead_letter_topics = found.dead_letters
+            self.ownership.partitions = found.partitions
         except Exception as error:  # noqa: BLE001 - whatever it is, the start is refused
             self.role.fail(error)
         await super().on_start()

@@ -58,6 +58,8 @@ class AuditRecord(BaseModel):
     """Which replay of the origin it was, from 1."""
     sent_to: str | None = None
     """Topic and partition of the replayed record."""
+    sent_for: str | None = None
+    """The role that was to handle it, or `all`."""
 
     @classmethod
     def about(
@@ -69,6 +71,7 @@ class AuditRecord(BaseModel):
         actor: str,
         because: str | None,
         sent_to: str | None = None,
+        sent_for: str | None = None,
     ) -> Self:
         """The record of an action."""
         return cls(
@@ -83,6 +86,7 @@ class AuditRecord(BaseModel):
             origin=str(letter.origin) if letter.origin is not None else None,
             replay=letter.replays + 1 if action == "replayed" else None,
             sent_to=sent_to,
+            sent_for=sent_for,
         )
 
     @property

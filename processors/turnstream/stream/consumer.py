@@ -12,6 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiokafka
+from aiokafka.errors import OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
@@ -20,6 +21,7 @@ from faust.types import TP
 from mode import Service
 
 from turnstream.stream.fetched import mended, read_what_the_broker_took
+from turnstream.stream.role import LaneFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,9 +56,9 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
             partition_assignment_strategy=[self._assignor],
             isolation_level="read_committed",
             enable_auto_commit=False,
-            # Every partition is sought explicitly; only an offset the broker no longer has gets
-            # here, and then what is left is read.
-            auto_offset_reset="earliest",
+            # Every partition is sought explicitly. An offset that the broker no longer has must
+            # not be left for another one without a word.
+            auto_offset_reset="none",
             max_poll_records=settings.max_poll_records,
             max_poll_interval_ms=_NO_POLL_LIMIT_MS,
             max_partition_fetch_bytes=2 * settings.max_record_bytes,
@@ -73,8 +75,21 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
         """Start the consumer; it has not joined the group yet, so no heartbeat is missed."""
         await super().on_start()
         consumer = self._ensure_consumer()
-        self.app.role.heartbeats.follow(consumer._coordinator)
+        settings = self.app.stream_settings
+        self.app.role.heartbeats.follow(
+            consumer._coordinator,
+            session_seconds=settings.session_timeout_ms / 1000,
+            ousted=None if settings.instance_id is None else self._end_beside_a_twin,
+        )
         self.app.role.heartbeats.listen(consumer._client)
+
+    def _end_beside_a_twin(self) -> None:
+        settings = self.app.stream_settings
+        message = (
+            f"another process uses stream.group_instance_id {settings.instance_id!r} in group "
+            f"{settings.group!r} and has taken this one's place: give each process its own"
+        )
+        self.app.role.fail(LaneFailed(message))
 
     # `Positions`: each runs on the consumer's own thread and loop.
 
@@ -171,9 +186,7 @@ class LaneConsumer(driver.Consumer):
                     await dispatcher.wait_fetchable(_POLL_SECONDS)
                     continue
                 epoch = ownership.epoch
-                fetched: Mapping[TopicPartition, Sequence[Record]] = await self._getmany(
-                    set(fetchable), timeout=_POLL_SECONDS
-                )
+                fetched = await self._fetch(set(fetchable), ownership)
                 if mended != self._mended:
                     self._report_mended()
                 if fetched and epoch == ownership.epoch:
@@ -185,6 +198,36 @@ class LaneConsumer(driver.Consumer):
         except asyncio.CancelledError:
             if not self.app.should_stop:
                 raise
+
+    async def _fetch(
+        self, fetchable: set[TopicPartition], ownership: Ownership[Any]
+    ) -> Mapping[TopicPartition, Sequence[Record]]:
+        epoch = ownership.epoch
+        fetched: Mapping[TopicPartition, Sequence[Record]] = {}
+        try:
+            fetched = await self._getmany(fetchable, timeout=_POLL_SECONDS)
+        except OffsetOutOfRangeError as error:
+            if epoch == ownership.epoch:
+                await self._end_at_a_gap(error.args[0])
+        return fetched
+
+    async def _end_at_a_gap(self, expected: Mapping[TopicPartition, int]) -> None:
+        """End the process: what was to be read next is not there.
+
+        The takeover that follows finds the same offset committed or an older one. There the loss is
+        counted, and reading goes on; here what has been read is still being handled.
+        """
+        beginnings = await self._thread.beginnings(list(expected))
+        missing = "; ".join(
+            f"{tp.topic!r} partition {tp.partition}: expected offset {offset}, the first one there "
+            f"is {beginnings[tp]}"
+            for tp, offset in expected.items()
+        )
+        message = (
+            f"records were deleted before they were read, or the topic was recreated: {missing}; "
+            f"the next start counts what is lost and goes on from what is there"
+        )
+        self.app.role.fail(LaneFailed(message))
 
     async def _observe_ends(self, ownership: Ownership[Any]) -> None:
         """Read end offsets, then positions; no fetched record is under way in between."""
@@ -198,6 +241,7 @@ class LaneConsumer(driver.Consumer):
         if epoch == ownership.epoch:
             for tp, source in sources.items():
                 source.observe_end(ends[tp], position=positions[tp], at=at)
+            ownership.observed()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Give the lanes up before Faust forgets the assignment."""

@@ -13,19 +13,21 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from turnstream import resources
 from turnstream.core.errors import TurnstreamError
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationControl,
     ConversationTurn,
     Event,
     Label,
     LiveAction,
+    Timer,
+    ToolResult,
+)
+from turnstream.core.publications import (
+    ActionEvent,
     OutboundMessage,
     Outcome,
     ShadowComparison,
     ShadowProposal,
-    Timer,
-    ToolResult,
 )
 
 EVENTS: Final[Mapping[str, type[Event]]] = {

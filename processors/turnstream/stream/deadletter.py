@@ -1,13 +1,19 @@
-"""Dead letters: the source record, untouched, with headers that say why it is there."""
+"""Dead letters: the source record, untouched, with headers that say why it is there.
+
+A record that no role can read has one dead letter, however many roles read its topic, and is
+replayed for all of them. What one role gave up while handling it, the others have handled: it is
+replayed for that role alone, by a header of the replayed record (`addressee`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import orjson
 
 from turnstream import __version__
+from turnstream.stream.topic_definitions import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +24,15 @@ HEADER_PREFIX: Final = "turnstream.error."
 
 ORIGIN: Final = "turnstream.origin."
 """Prefix of the headers by which a replayed dead letter names the record that it was."""
+
+FOR: Final = ORIGIN + "for"
+"""Header of a replayed record that one role alone is to handle: the role's name."""
+
+Stage = Literal["intake", "handling"]
+"""How a record was given up: by the checks of form that every role makes alike, or by one role.
+
+The reason does not tell: a role may find a record invalid that the checks of form let pass.
+"""
 
 _LARGEST_PARTITION: Final = 2**31 - 1
 _LARGEST_OFFSET: Final = 2**63 - 1
@@ -85,6 +100,25 @@ def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Place | None:
         return None  # headers that only look like ours: the record stands for itself
 
 
+def addressee(headers: Iterable[tuple[str, bytes | None]], *, topic: str) -> str | None:
+    """The one role that a replayed record is for; None: all.
+
+    Anybody may write headers. Only a whole origin in the same topic, as a replay has it, makes a
+    record one role's, and only a role that there is: with any other header the record is handled
+    by all, since what none of them took would be lost.
+
+    Args:
+        headers: The record's.
+        topic: Physical topic of the record.
+    """
+    named = [value for name, value in headers if name == FOR and value is not None]
+    if not named:
+        return None
+    origin = origin_of(headers)
+    role = named[-1].decode("utf-8", "replace")
+    return role if role in ROLES and origin is not None and origin.topic == topic else None
+
+
 def given_up_before(headers: Iterable[tuple[str, bytes | None]]) -> int:
     """How often a replayed record was read and given up before: as many of its ids are used."""
     for name, value in headers:
@@ -125,17 +159,34 @@ def dead_record(
     record: Record,
     *,
     topic: DeadLetterTopic,
+    role: str,
+    stage: Stage,
     reason: DeadLetterReason,
     detail: str,
     attempts: int,
 ) -> DeadRecord:
-    """Return the dead letter of a record.
+    """Return the dead letter of a record that a role gave up.
 
     One that the topic would not take becomes a pointer: the same error headers, and as value a
     JSON object with the topic, partition, offset and size of the record, which stays readable in
     its source topic for as long as that retains it.
     """
-    marks = _error_headers(record, reason=reason, detail=detail, attempts=attempts)
+    fields = {
+        "topic": record.topic,
+        "partition": str(record.partition),
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp),
+        "role": role,
+        "stage": stage,
+        "reason": reason,
+        "attempts": str(attempts),
+        "version": __version__,
+    }
+    if detail:
+        fields["detail"] = detail[:_MAX_DETAIL]
+    marks = tuple(
+        (HEADER_PREFIX + name, text.encode("utf-8", "replace")) for name, text in fields.items()
+    )
     headers: Headers = (*record.headers, *marks)
     key, value = record.key, record.value
     if _size(key, value, headers=headers) > topic.max_bytes:
@@ -158,25 +209,6 @@ def dead_record(
         headers=headers,
         reason=reason,
         source_topic=record.topic,
-    )
-
-
-def _error_headers(
-    record: Record, *, reason: DeadLetterReason, detail: str, attempts: int
-) -> Headers:
-    fields = {
-        "topic": record.topic,
-        "partition": str(record.partition),
-        "offset": str(record.offset),
-        "timestamp": str(record.timestamp),
-        "reason": reason,
-        "attempts": str(attempts),
-        "version": __version__,
-    }
-    if detail:
-        fields["detail"] = detail[:_MAX_DETAIL]
-    return tuple(
-        (HEADER_PREFIX + name, text.encode("utf-8", "replace")) for name, text in fields.items()
     )
 
 

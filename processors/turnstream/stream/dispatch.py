@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from turnstream.stream.handler import Rejected, UnknownSchema
+from turnstream.stream.handler import ForAnotherRole, Rejected, UnknownSchema
 from turnstream.stream.handling import describe
 from turnstream.stream.running import Runner, Turn
 from turnstream.stream.source import Entry
@@ -205,12 +205,20 @@ class Dispatcher(Generic[S]):
         try:
             key, event = self._handler.admit(record)
         except Rejected as rejected:
-            entry = self._enter(source, record, key=b"", event=None)
-            if source.topic in self._settings.rejected_elsewhere:
-                lane.skip(entry)
-                self._role.observer.skipped(source.topic)
+            alone = rejected.by_this_role_alone
+            if not alone and source.topic in self._settings.rejected_elsewhere:
+                self._skip(lane, source, record)
                 return None
-            lane.reject(entry, reason=rejected.reason, detail=rejected.detail, attempts=1)
+            lane.reject(
+                self._enter(source, record, key=b"", event=None),
+                stage="handling" if alone else "intake",
+                reason=rejected.reason,
+                detail=rejected.detail,
+                attempts=1,
+            )
+            return None
+        except ForAnotherRole:
+            self._skip(lane, source, record)
             return None
         except UnknownSchema as unknown:
             source.backlog.appendleft(record)
@@ -225,6 +233,10 @@ class Dispatcher(Generic[S]):
             lane.reject(entry, reason="handler_failed", detail=detail, attempts=1)
             return None
         return self._enter(source, record, key=key, event=event)
+
+    def _skip(self, lane: Lane[S], source: Source[S], record: Record) -> None:
+        lane.skip(self._enter(source, record, key=b"", event=None))
+        self._role.observer.skipped(source.topic)
 
     def _enter(self, source: Source[S], record: Record, *, key: bytes, event: object) -> Entry[S]:
         entry: Entry[S] = Entry(record, source=source, key=key, event=event)

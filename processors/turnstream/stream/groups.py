@@ -16,6 +16,7 @@ from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.structs import TopicPartition
 
 from turnstream.config import Settings
+from turnstream.stream.clients import started
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +201,7 @@ async def _positions(
         enable_auto_commit=False,
         check_crcs=settings.kafka.check_crcs,
     )
-    async with consumer:
+    async with started(consumer):
         consumer.assign(list(tps))
         beginnings = await consumer.beginning_offsets(tps)
         ends = await consumer.end_offsets(tps)

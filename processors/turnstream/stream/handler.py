@@ -122,10 +122,25 @@ def concluded(work: Ending[S] | Stages[S]) -> Ending[S]:
 class Rejected(Exception):
     """The record can never be handled: it is dead-lettered and the partition goes on."""
 
-    def __init__(self, reason: DeadLetterReason, detail: str = "") -> None:
+    def __init__(
+        self, reason: DeadLetterReason, detail: str = "", *, by_this_role_alone: bool = False
+    ) -> None:
+        """Say why.
+
+        Args:
+            reason: Why.
+            detail: One line for the operator, as of a `DeadLetter`.
+            by_this_role_alone: Every role that reads the record refuses it too, unless this is
+                said: then no other role has a dead letter of it, or is given it again.
+        """
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason: DeadLetterReason = reason
         self.detail = detail
+        self.by_this_role_alone = by_this_role_alone
+
+
+class ForAnotherRole(Exception):
+    """The record was replayed for another role, this one has seen it: it ends unhandled."""
 
 
 class UnknownSchema(Exception):
@@ -236,6 +251,7 @@ class Handler(Protocol[S, E]):
 
         Raises:
             Rejected: The record can never be handled (no key, no value, too large, malformed).
+            ForAnotherRole: The record is none of this role's.
             UnknownSchema: Its schema must be looked up first.
         """
         ...

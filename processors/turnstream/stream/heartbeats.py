@@ -17,6 +17,13 @@ gives the member a whole session more. 27, a rebalance in progress, is one: unti
 again it is waited for, and its partitions stay its own."""
 
 
+_UNKNOWN: Final = frozenset({25, 82})
+"""Replies to those requests, and to JoinGroup (11), that say: this member has no place in the group
+(UNKNOWN_MEMBER_ID), or another has taken it (FENCED_INSTANCE_ID)."""
+
+_JOIN: Final = 11
+
+
 class Heartbeats:
     """When the group's coordinator was last heard of.
 
@@ -62,15 +69,37 @@ class Heartbeats:
 
         client.send = heard
 
-    def follow(self, coordinator: GroupCoordinator) -> None:
-        """Watch what a group member sends to its coordinator."""
+    def follow(
+        self,
+        coordinator: GroupCoordinator,
+        *,
+        session_seconds: float = 0.0,
+        ousted: Callable[[], None] | None = None,
+    ) -> None:
+        """Watch what a group member sends to its coordinator.
+
+        Args:
+            coordinator: The member's side of it.
+            session_seconds: How long a session lasts.
+            ousted: Called when the member has lost its place before its session was over. A static
+                member that nobody removes by hand loses it so to another process with its name;
+                without the call the two would take it from each other for ever.
+        """
         send = coordinator._send_req
 
         async def watched(request: Any) -> Any:
             at = self._clock()
             response = await send(request)
-            if getattr(response, "error_code", None) in _KEPT_ALIVE_BY.get(request.API_KEY, ()):
+            code = getattr(response, "error_code", None)
+            if code in _KEPT_ALIVE_BY.get(request.API_KEY, ()):
                 self.answered(at)
+            elif (
+                ousted is not None
+                and code in _UNKNOWN
+                and (request.API_KEY in _KEPT_ALIVE_BY or request.API_KEY == _JOIN)
+                and self.age() < session_seconds
+            ):
+                ousted()
             return response
 
         coordinator._send_req = watched

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
-import time
-from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from turnstream.stream import failpoints
+from turnstream.stream.committer import Committer
 from turnstream.stream.deadletter import dead_record
 from turnstream.stream.handler import LaneClosing
-from turnstream.stream.role import LaneFailed, OwnershipUncertain
+from turnstream.stream.imprint import IMPRINT_KEY
+from turnstream.stream.role import OwnershipUncertain
 from turnstream.stream.source import Entry, Work
 from turnstream.stream.states import States
-from turnstream.stream.transaction import Batches
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+    from collections import deque
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from aiokafka.structs import TopicPartition
-
-    from turnstream.stream.deadletter import DeadLetterTopic, DeadRecord
+    from turnstream.stream.deadletter import DeadLetterTopic, DeadRecord, Stage
     from turnstream.stream.handler import DeadLetterReason, Handled, Publication
     from turnstream.stream.role import Role
     from turnstream.stream.slots import Slots
@@ -52,9 +49,9 @@ class UnusableOutcome(Exception):
 class Lane(Generic[S]):
     """One partition number of the role's source topics, from its opening to its closing.
 
-    Everything about the partition that must commit together goes through the one transactional
-    producer here. A lane commits one transaction at a time; the next fills while it commits.
-    It is the `LaneContext` of the handlers that run on it.
+    It has the partition's state and takes what inputs lead to; what must commit together leaves
+    through its one transactional producer (`Committer`). It is the `LaneContext` of the handlers
+    that run on it.
     """
 
     def __init__(
@@ -65,6 +62,7 @@ class Lane(Generic[S]):
         producer: TransactionalProducer,
         dead_letter_topics: Mapping[str, DeadLetterTopic],
         progressed: Callable[[Source[S]], None],
+        imprint: bytes | None = None,
     ) -> None:
         """Make a lane, not open yet.
 
@@ -74,6 +72,7 @@ class Lane(Generic[S]):
             producer: Its transactional producer, not started.
             dead_letter_topics: Source topic to its dead-letter topic.
             progressed: Told after each commit which sources have moved on.
+            imprint: What its part of the changelog must say of itself; `None` leaves it as it is.
         """
         self._partition = partition
         self._role = role
@@ -89,12 +88,14 @@ class Lane(Generic[S]):
         self.flooded: set[bytes] = set()
         self.slots: Slots | None = None
         """Those of the process, while the intake is open."""
-        self._finished: deque[Work[S]] = deque()
-        self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._urgent = False
-        self._committer: asyncio.Task[None] | None = None
+        self._committer = Committer(
+            partition,
+            role=role,
+            producer=producer,
+            states=self.states,
+            imprint=imprint,
+            committed=self._committed,
+        )
         self.full = False
         """Whether it has as many state records as it may: nothing new is taken then."""
 
@@ -129,23 +130,17 @@ class Lane(Generic[S]):
         """Take the sources, positioned at their committed offsets, and begin to commit."""
         self.sources = dict(sources)
         self._measure()
-        self._committer = asyncio.create_task(
-            self._commit_loop(), name=f"lane-{self._partition}-commit"
-        )
+        self._committer.start(self.sources)
 
     # Closing: drain, close.
 
     async def drain(self) -> None:
         """Wait until everything finished is committed."""
-        self._urgent = True
-        await self._idle.wait()
+        await self._committer.drain()
 
     async def close(self) -> None:
         """Stop committing and disconnect; what is not committed is given up."""
-        if self._committer is not None:
-            self._committer.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._committer
+        await self._committer.stop()
         # Before the broker is waited for: who has the partition next may want the same files.
         self.states.close()
         self._role.observer.forget(self._partition)
@@ -160,8 +155,8 @@ class Lane(Generic[S]):
         work: Work[S] = Work(key)
         self._set_outcome(work, state=state, publications=publications)
         waiter = work.waiter = asyncio.get_running_loop().create_future()
-        self._urgent = True
-        self._push(work)
+        self._committer.hurry()
+        self._committer.add(work)
         await waiter
 
     def ensure_owned(self) -> None:
@@ -226,6 +221,8 @@ class Lane(Generic[S]):
             dead = dead_record(
                 record,
                 topic=self._dead_letter_topics[source.topic],
+                role=self._role.settings.role,
+                stage="handling",
                 reason=reason if letter is None else letter.reason,
                 detail=failure or ("" if letter is None else letter.detail),
                 attempts=attempts,
@@ -237,7 +234,13 @@ class Lane(Generic[S]):
             failpoints.armed.pass_by("after_enter")
 
     def reject(
-        self, entry: Entry[S], *, reason: DeadLetterReason, detail: str, attempts: int
+        self,
+        entry: Entry[S],
+        *,
+        reason: DeadLetterReason,
+        detail: str,
+        attempts: int,
+        stage: Stage = "handling",
     ) -> None:
         """Dead-letter an input; no state changes, only the committed offset will pass it.
 
@@ -246,6 +249,8 @@ class Lane(Generic[S]):
         entry.dead_record = dead_record(
             entry.record,
             topic=self._dead_letter_topics[entry.record.topic],
+            role=self._role.settings.role,
+            stage=stage,
             reason=reason,
             detail=detail,
             attempts=attempts,
@@ -260,6 +265,9 @@ class Lane(Generic[S]):
         self, work: Work[S], *, state: S | None, publications: Sequence[Publication]
     ) -> None:
         key = work.key
+        if key == IMPRINT_KEY:
+            message = "its key is the changelog's own"
+            raise UnusableOutcome(message)
         writes = self._role.settings.writes
         for publication in publications:
             if writes is not None and publication.topic not in writes:
@@ -281,13 +289,14 @@ class Lane(Generic[S]):
 
     def _end(self, entry: Entry[S]) -> None:
         entry.release()
-        self._push(entry)
+        self._committer.add(entry)
 
-    def _push(self, work: Work[S]) -> None:
-        self._finished.append(work)
-        if not self._wake.is_set():
-            self._wake.set()
-            self._idle.clear()
+    # The bound on its records.
+
+    def _committed(self, moved: Sequence[Source[S]]) -> None:
+        """After a transaction: let the sources go on that have room again."""
+        for source in self.sources.values() if self._measure() else moved:
+            self._progressed(source)
 
     def _measure(self) -> bool:
         """Compare the state records with their bound; tell whether there is room again."""
@@ -312,6 +321,12 @@ class Lane(Generic[S]):
 
     # Timers.
 
+    def pass_markers(self) -> None:
+        """Commit that idle sources have been read beyond their last record."""
+        moved = [source for source in self.sources.values() if source.pass_markers()]
+        if moved:
+            self._committer.commit_prefixes()
+
     def handled_through(self) -> int:
         """Return the time (ms) up to which everything in all sources has been handled."""
         for source in self.sources.values():
@@ -325,6 +340,8 @@ class Lane(Generic[S]):
             Whether a timer is due but records older than it may still be unhandled: the end
             offsets of the sources must be observed.
         """
+        for source in self.sources.values():
+            source.distrust(now)
         due = self.states.timers.earliest()
         if due is None or due > now:
             return False
@@ -338,166 +355,6 @@ class Lane(Generic[S]):
                 self.states.expire(key)
             else:
                 work.publications = (publication,)
-            self._push(work)
+            self._committer.add(work)
         due = self.states.timers.earliest()
         return due is not None and due <= now
-
-    # Transactions.
-
-    async def _commit_loop(self) -> None:
-        gap = self._role.settings.commit_gap_ms / 1000
-        limit = self._role.settings.request_timeout_ms / 1000
-        try:
-            while True:
-                await self._wake.wait()
-                if gap and not self._urgent:
-                    await asyncio.sleep(gap)
-                self._urgent = False
-                async with asyncio.timeout(limit):
-                    await self._transact(self._take())
-                if not self._finished:
-                    self._wake.clear()
-                    self._idle.set()
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the process ends
-            failure = LaneFailed(f"lane {self._partition} could not commit: {error!r}")
-            failure.__cause__ = error
-            self._role.fail(failure)
-
-    def _take(self) -> list[Work[S]]:
-        """Take finished work in order, up to the bounds of one transaction."""
-        finished = self._finished
-        taken: list[Work[S]] = []
-        room = self._role.settings.max_transaction_records
-        bytes_left = self._role.settings.max_transaction_bytes
-        while finished and len(taken) < room and bytes_left > 0:
-            work = finished.popleft()
-            taken.append(work)
-            bytes_left -= len(work.value or b"")
-            for publication in work.publications:
-                bytes_left -= len(publication.value or b"")
-        return taken
-
-    async def _transact(self, taken: Sequence[Work[S]]) -> None:
-        """Commit what was taken, in one transaction.
-
-        1. Mark the inputs finished and move each source's prefix over them.
-        2. Batch their publications and dead letters, in input order per key; a dead letter that no
-           state remembers goes with the prefix that passes its record.
-        3. Batch the last state of each key, and tombstones of closed keys that were passed.
-        4. Send the batches, and the prefixes as the group's offsets; wait for the broker.
-        5. Commit.
-        6. Update the store; release whoever waits.
-        """
-        began = time.monotonic()
-        at = self._role.now_ms()
-        batches = Batches(self._producer)
-        # Step 1
-        moved = self._move_prefixes(taken)
-        offsets = {source.tp: source.prefix for source in moved}
-        # Step 2
-        letters = _letters(taken, moved=moved)
-        self._batch_publications(taken, letters=letters, batches=batches)
-        # Step 3
-        last = {work.key: work for work in taken if work.stateful}
-        prefixes = {topic: source.prefix for topic, source in self.sources.items()}
-        records = self.states.records(last, prefixes=prefixes)
-        for key, value in records.items():
-            if value is not None or self.states.store.has_record(key):
-                batches.add(
-                    self._role.settings.changelog, partition=self._partition, key=key, value=value
-                )
-        if batches.records or offsets:
-            await self._publish(batches, offsets)
-        # Step 6
-        position = batches.end(self._role.settings.changelog)
-        self.states.commit(records, last=last, position=position, at=at)
-        await failpoints.reach("after_store")
-        for work in taken:
-            if work.waiter is not None and not work.waiter.done():
-                work.waiter.set_result(None)
-        seconds = time.monotonic() - began
-        self._report(taken, moved=moved, letters=letters, records=batches.records, seconds=seconds)
-        for source in self.sources.values() if self._measure() else moved:
-            self._progressed(source)
-
-    async def _publish(self, batches: Batches, offsets: Mapping[TopicPartition, int]) -> None:
-        """Steps 4 and 5 of a transaction."""
-        await failpoints.reach("before_begin")
-        await self._producer.begin_transaction()
-        await failpoints.reach("after_begin")
-        # Step 4
-        waiting: list[Awaitable[object]] = [*await batches.send()]
-        await failpoints.reach("after_send")
-        if offsets:
-            group = self._role.settings.group
-            waiting.append(self._producer.send_offsets_to_transaction(offsets, group))
-        await asyncio.gather(*waiting)
-        await failpoints.reach("before_commit")
-        # Step 5
-        await self._producer.commit_transaction()
-        await failpoints.reach("after_commit")
-
-    def _move_prefixes(self, taken: Sequence[Work[S]]) -> list[Source[S]]:
-        for work in taken:
-            if isinstance(work, Entry):
-                work.done = True
-        return [source for source in self.sources.values() if source.advance()]
-
-    def _batch_publications(
-        self, taken: Sequence[Work[S]], *, letters: Sequence[DeadRecord], batches: Batches
-    ) -> None:
-        for work in taken:
-            for publication in work.publications:
-                batches.add(
-                    publication.topic,
-                    partition=self._partition,
-                    key=publication.key,
-                    value=publication.value,
-                    headers=publication.headers,
-                )
-        for dead in letters:
-            batches.add(
-                dead.topic,
-                partition=dead.partition,
-                key=dead.key,
-                value=dead.value,
-                headers=dead.headers,
-            )
-
-    def _report(
-        self,
-        taken: Sequence[Work[S]],
-        *,
-        moved: Sequence[Source[S]],
-        letters: Sequence[DeadRecord],
-        records: int,
-        seconds: float,
-    ) -> None:
-        observer = self._role.observer
-        handled: dict[str, int] = {}
-        for work in taken:
-            if isinstance(work, Entry):
-                topic = work.source.topic
-                handled[topic] = handled.get(topic, 0) + 1
-        for dead in letters:
-            observer.dead_lettered(dead.source_topic, dead.reason)
-        for topic, count in handled.items():
-            observer.handled(topic, count)
-        observer.committed(records, seconds)
-        observer.keys(self._partition, len(self.states.store))
-        observer.unreadable(self._partition, len(self.states.unreadable))
-        for source in moved:
-            observer.position(source.topic, source.partition, committed=source.prefix)
-            oldest = source.order[0].timestamp if source.order else None
-            observer.oldest_unfinished(source.topic, source.partition, oldest)
-
-
-def _letters(taken: Sequence[Work[S]], *, moved: Sequence[Source[S]]) -> list[DeadRecord]:
-    """Take the dead letters that a transaction makes true."""
-    letters = [work.dead_record for work in taken if work.stateful and work.dead_record is not None]
-    for source in moved:
-        letters += source.letters
-        source.letters.clear()
-    return letters

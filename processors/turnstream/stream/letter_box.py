@@ -14,10 +14,18 @@ from turnstream.core.errors import TurnstreamError
 from turnstream.stream.audit import AUDIT, AuditRecord, name_of, read_audit
 from turnstream.stream.deadletter import Place
 from turnstream.stream.letters import Letter
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.topics import DEAD_LETTERS, load_topics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
     from types import TracebackType
 
     from turnstream.config import Settings
@@ -73,13 +81,13 @@ class LetterBox:
         """Connect, and see which topics there are.
 
         Raises:
-            LettersUnavailable: The cluster cannot be reached.
+            LettersUnavailable: The cluster cannot be reached, or has none of the topics.
         """
-        where = self._settings.kafka.bootstrap_servers
+        options: dict[str, Any] = self._settings.kafka.client_options()
         try:
             self._counts = await self._partition_counts()
             self._consumer = AIOKafkaConsumer(
-                **self._settings.kafka.client_options(),
+                **options,
                 check_crcs=self._settings.kafka.check_crcs,
                 isolation_level="read_committed",
                 auto_offset_reset="earliest",
@@ -89,12 +97,19 @@ class LetterBox:
             )
             self._stack.push_async_callback(self._consumer.stop)
             await self._consumer.start()
+            # A client that ends before its own tasks have begun cancels whoever ends it.
+            await asyncio.sleep(0)
         except (KafkaError, OSError) as error:
             await self._stack.aclose()
+            raise LettersUnavailable(str(await why_unreachable(options, error))) from error
+        if not any(map(self.partitions, self._topics)):
+            await self._stack.aclose()
             raise LettersUnavailable(
-                f"no Kafka at {where}: check kafka.bootstrap_servers and that the broker runs "
-                f"({error})"
-            ) from error
+                f"{self._settings.kafka.bootstrap_servers} has no dead-letter topic, such as "
+                f"{self._topics[0]!r}: is topics.prefix ({self._settings.topics.prefix!r}) right? "
+                "`turnstream topics apply` makes them (an embedded broker makes a topic when it is "
+                "first named; the demo names them all)"
+            )
         return self
 
     async def __aexit__(
@@ -114,17 +129,27 @@ class LetterBox:
         return topic in self._topics
 
     async def letters(
-        self, *, keep: Callable[[Letter], bool], progress: Progress | None = None
+        self,
+        *,
+        keep: Callable[[Letter], bool],
+        topics: Collection[str] | None = None,
+        progress: Progress | None = None,
     ) -> list[Letter]:
         """Give the letters that are to be kept, as they stand in each partition.
 
         Values are read and not kept: there may be more than fit into memory.
 
+        Args:
+            keep: Which to keep.
+            topics: Which dead-letter topics to read; all, when not given.
+            progress: Told how far it is.
+
         Raises:
             LettersUnavailable: They cannot be read.
         """
+        read = [one for one in self._topics if topics is None or one in topics]
         found: list[Letter] = []
-        async for record in self._scan(self._every(self._topics), progress=progress):
+        async for record in self._scan(self._every(read), progress=progress):
             letter = Letter.of(record)
             if keep(letter):
                 found.append(letter)
@@ -186,6 +211,32 @@ class LetterBox:
             if place in wanted:
                 found[place] = record
         return found
+
+    async def absence(self, place: Place) -> str:
+        """Why there is no letter at a place where none was found.
+
+        Raises:
+            LettersUnavailable: The topic cannot be asked.
+        """
+        if not self.holds(place.topic):
+            known = ", ".join(sorted(filter(self.partitions, self._topics)))
+            return f"{place.topic!r} is none of the dead-letter topics: {known}"
+        count = self.partitions(place.topic)
+        if not count:
+            return f"topic {place.topic!r} does not exist: `turnstream topics apply` makes it"
+        if place.partition >= count:
+            return f"{place.topic!r} has the partitions 0 to {count - 1}"
+        tp = TopicPartition(place.topic, place.partition)
+        try:
+            first = (await self._consumer.beginning_offsets([tp]))[tp]
+            end = (await self._consumer.end_offsets([tp]))[tp]
+        except KafkaError as error:
+            raise _unreadable(error) from error
+        if first == end:
+            return "its partition holds none"
+        if first <= place.offset < end:
+            return "its offset is one between two letters: the end of a transaction takes one, too"
+        return f"its partition holds the offsets {first} to {end - 1}"
 
     def _every(self, topics: Iterable[str]) -> list[TopicPartition]:
         return [

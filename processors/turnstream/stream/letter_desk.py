@@ -23,6 +23,7 @@ from aiokafka.errors import (
 
 from turnstream.core.errors import TurnstreamError
 from turnstream.stream.audit import AUDIT, Action, AuditRecord, name_of
+from turnstream.stream.clients import started
 from turnstream.stream.contracts import EVENTS
 from turnstream.stream.letter_box import REQUEST_MS
 from turnstream.stream.letters import in_order, replayed_headers, split
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from turnstream.config import Settings
     from turnstream.stream.handler import Record
     from turnstream.stream.letter_box import LetterBox
-    from turnstream.stream.letters import Letter, ReadHeaders
+    from turnstream.stream.letters import Letter, ReadHeaders, Recipient
 
 _LETTERS: Final = 100
 """Per transaction: bounds what is in memory, and what an interrupt leaves to be done again."""
@@ -77,6 +78,7 @@ class _Again:
     key: bytes | None
     value: bytes | None
     headers: ReadHeaders
+    recipient: Recipient
 
 
 class LetterDesk:
@@ -91,6 +93,7 @@ class LetterDesk:
         because: str | None,
         now_ms: Callable[[], int],
         max_replays: int,
+        recipient: Recipient | None = None,
     ) -> None:
         """Prepare.
 
@@ -101,6 +104,8 @@ class LetterDesk:
             because: Why, for the audit.
             now_ms: The wall clock, milliseconds UTC.
             max_replays: Letters whose record was replayed as often stay where they are.
+            recipient: For whom those letters are replayed that do not say who gave them up; they
+                stay where they are when it is not given.
         """
         self._settings = settings
         self._box = box
@@ -108,6 +113,7 @@ class LetterDesk:
         self._because = because
         self._now_ms = now_ms
         self._max_replays = max_replays
+        self._recipient = recipient
         self._audit = settings.topics.name(AUDIT)
         self._partition = partitioner(settings.turns.partitioner)
         self._readers = {
@@ -125,7 +131,8 @@ class LetterDesk:
         """
         if not self._box.partitions(self._audit):
             raise LetterRefused(
-                f"topic {self._audit!r} does not exist: `turnstream topics apply` makes it"
+                f"topic {self._audit!r} does not exist: `turnstream topics apply` makes it (an "
+                "embedded broker makes a topic when it is first named; the demo names them all)"
             )
         prefix = self._settings.topics.prefix
         self._producer = AIOKafkaProducer(
@@ -164,6 +171,14 @@ class LetterDesk:
             return f"{topic!r} is no topic of this deployment's events"
         if letter.place.topic != topic + DEAD_LETTERS and readers != {"shadow"}:
             return f"only shadow gave it up; on {topic!r} the live roles would take it once more"
+        recipient = letter.recipient or self._recipient
+        if recipient is None:
+            return (
+                "it does not say which role, known to this version, gave it up, and who has "
+                "handled it must not be given it again: name the role with --for"
+            )
+        if recipient != "all" and recipient not in readers:
+            return f"{recipient} does not read {topic!r}"
         if not self._box.partitions(topic):
             return f"topic {topic!r} does not exist"
         if letter.replays >= self._max_replays:
@@ -246,6 +261,7 @@ class LetterDesk:
                     actor=self._actor,
                     because=self._because,
                     sent_to=f"{sent.topic}/{sent.partition}" if sent is not None else None,
+                    sent_for=sent.recipient if sent is not None else None,
                 )
                 key, value = audit.encode()
                 futures.append(await self._producer.send(self._audit, value, key=key))
@@ -318,14 +334,14 @@ class LetterDesk:
 
     def _again(self, letter: Letter, record: Record) -> _Again | str:
         own = record.headers if letter.pointer else split(record.headers)[0]
-        source = letter.source
-        if source is None or (record.key is None and record.value is None):
+        source, recipient = letter.source, letter.recipient or self._recipient
+        if source is None or recipient is None or (record.key is None and record.value is None):
             return "it has neither key nor value"
         count = self._box.partitions(source.topic)
         # Where the key belongs: a record that stood on another partition was given up for that.
         partition = self._partition(record.key, count) if record.key else source.partition % count
-        headers = replayed_headers(letter, own)
-        return _Again(source.topic, partition, record.key, record.value, headers)
+        headers = replayed_headers(letter, own, recipient=recipient)
+        return _Again(source.topic, partition, record.key, record.value, headers, recipient)
 
     async def _close(self) -> None:
         """Disconnect; an open transaction is ended by the broker, or by who acts next."""
@@ -359,7 +375,7 @@ async def note_revealed(
     options: Mapping[str, Any] = settings.kafka.client_options()
     producer = AIOKafkaProducer(**options, acks="all", request_timeout_ms=REQUEST_MS)
     try:
-        async with producer:
+        async with started(producer):
             await producer.send_and_wait(topic, value, key=key)
     except (KafkaError, OSError) as error:
         raise LetterRefused(

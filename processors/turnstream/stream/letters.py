@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from turnstream.stream.deadletter import (
+    FOR,
     HEADER_PREFIX,
     ORIGIN,
     Place,
@@ -15,9 +16,10 @@ from turnstream.stream.deadletter import (
     origin_of,
 )
 from turnstream.stream.handler import DeadLetterReason
+from turnstream.stream.topic_definitions import ROLES, RoleName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from turnstream.stream.handler import Record
 
@@ -29,10 +31,18 @@ REASONS: Final[tuple[str, ...]] = get_args(DeadLetterReason)
 FOREIGN: Final = "foreign"
 """In place of a reason: the record has no error headers, somebody else has written it."""
 
-_UNREAD: Final = frozenset(
-    {"missing_key", "missing_value", "oversized", "malformed", "invalid", "wrong_partition"}
-)
-"""Reasons of records that no handler has seen: nothing was published about them."""
+Recipient: TypeAlias = RoleName | Literal["all"]
+"""For whom a record is replayed."""
+
+RECIPIENTS: Final[tuple[Recipient, ...]] = (*ROLES, "all")
+
+_RECIPIENT: Final[Mapping[str, Recipient]] = {f"handling {role}": role for role in ROLES} | {
+    # No role has handled it, and there is one letter for all.
+    f"intake {role}": "all"
+    for role in ROLES
+}
+"""Stage and role that a letter names, to who has not handled its record. Of what is not here,
+like the letters of somebody else, a person has to say it."""
 
 _LONGEST_NUMBER: Final = 19
 """Digits of what Kafka has room for; a longer header is not ours, and could take long to read."""
@@ -49,6 +59,10 @@ class Letter:
     key: bytes | None
     size: int
     """Bytes of the value, or of the record that a pointer names."""
+    role: str
+    """Who gave the record up; empty where the letter does not say it."""
+    stage: str
+    """A `deadletter.Stage`; empty where the letter does not say it."""
     reason: str
     """A `DeadLetterReason`, one of a newer version, or `FOREIGN`."""
     detail: str
@@ -73,6 +87,11 @@ class Letter:
         """What its ids are made of."""
         return self.replayed_from or self.source
 
+    @property
+    def recipient(self) -> Recipient | None:
+        """For whom a replay is; None: the letter does not say who gave the record up."""
+        return _RECIPIENT.get(f"{self.stage} {self.role}")
+
     @classmethod
     def of(cls, record: Record) -> Letter:
         """Read one from a dead-letter topic; whatever its headers hold."""
@@ -93,6 +112,8 @@ class Letter:
             at=record.timestamp,
             key=record.key,
             size=len(record.value or b""),
+            role=said.get("role", ""),
+            stage=said.get("stage", ""),
             reason=reason,
             detail=said.get("detail", ""),
             attempts=_number(said.get("attempts")),
@@ -102,7 +123,8 @@ class Letter:
             pointer="pointer" in said,
             replayed_from=origin_of(headers),
             replays=_replays(headers),
-            given_up=before if reason in _UNREAD or source is None else before + 1,
+            # Nothing was published about a record that was refused before it was handled.
+            given_up=before if said.get("stage") == "intake" or source is None else before + 1,
         )
 
 
@@ -117,12 +139,13 @@ def split(headers: ReadHeaders) -> tuple[ReadHeaders, ReadHeaders]:
     return headers[:begin], headers[begin:]
 
 
-def replayed_headers(letter: Letter, own: ReadHeaders) -> ReadHeaders:
-    """The headers of a replayed record: its own, and its origin.
+def replayed_headers(letter: Letter, own: ReadHeaders, *, recipient: Recipient) -> ReadHeaders:
+    """The headers of a replayed record: its own, its origin, and for whom it is.
 
     Args:
         letter: What is replayed.
         own: The headers of the record as it was given up.
+        recipient: Who is to handle it; every other role passes it over.
 
     Raises:
         ValueError: The letter is foreign.
@@ -137,6 +160,8 @@ def replayed_headers(letter: Letter, own: ReadHeaders) -> ReadHeaders:
         "replays": str(letter.replays + 1),
         "given_up": str(letter.given_up),
     }
+    if recipient != "all":
+        fields[FOR.removeprefix(ORIGIN)] = recipient
     kept = [(name, value) for name, value in own if not name.startswith(ORIGIN)]
     return (*kept, *((ORIGIN + name, text.encode()) for name, text in fields.items()))
 

@@ -30,6 +30,10 @@ class Observer(Protocol):
         """Records had header names that are no UTF-8, or stand in for a batch nobody can read."""
         ...
 
+    def lost(self, topic: str, count: int) -> None:
+        """That many offsets at most held records that were deleted before they were handled."""
+        ...
+
     def retried(self, topic: str) -> None:
         """A handler raised and will be called again."""
         ...
@@ -104,6 +108,9 @@ class NullObserver:
         """Ignore."""
 
     def mended(self, topic: str, count: int) -> None:
+        """Ignore."""
+
+    def lost(self, topic: str, count: int) -> None:
         """Ignore."""
 
     def retried(self, topic: str) -> None:

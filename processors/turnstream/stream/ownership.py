@@ -12,6 +12,7 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.stream import failpoints
 from turnstream.stream.dispatch import Dispatcher
+from turnstream.stream.imprint import check_imprint, check_partition, imprint_of
 from turnstream.stream.lane import Lane
 from turnstream.stream.liveness import Stalls
 from turnstream.stream.restore import restore
@@ -39,6 +40,10 @@ _TICK_SECONDS: Final = 0.1
 
 _OBSERVE_TICKS: Final = 5
 """Ticks between two readings of end offsets while a timer waits for a backlog."""
+
+_IDLE_TICKS: Final = 300
+"""Ticks between two readings of end offsets in any case: how long an idle partition's last control
+marker stays uncommitted. Retention, which would make it look lost, is far longer."""
 
 _LOOK_TICKS: Final = 10
 """Ticks between two looks at what is unfinished: far more often than metrics are scraped."""
@@ -84,8 +89,11 @@ class Ownership(Generic[S]):
         self.dispatcher: Dispatcher[S] = Dispatcher(role)
         self.dead_letter_topics: Mapping[str, DeadLetterTopic] = {}
         """Source topic to its dead-letter topic; set by the start checks."""
+        self.partitions: int | None = None
+        """How many each topic has; set by the start checks, before which no changelog is marked."""
         self.observe_ends = False
-        """Timers wait for the end offsets: the consumer reads them between two fetches."""
+        """End offsets are wanted, by timers above all: the consumer reads them between two fetches.
+        """
         self.epoch = 0
         """Counts releases: what was fetched in an older epoch must not be delivered."""
         self.stalls = Stalls(slots=role.settings.slots)
@@ -119,6 +127,9 @@ class Ownership(Generic[S]):
             self._role.observer.lanes(0)
             return
         began = time.monotonic()
+        check_partition(
+            partitions[-1], changelog=self._settings.changelog, partitions=self.partitions
+        )
         # 1. Fence: open the lanes. The former owner can commit nothing from here on, and what it
         #    had open is ended, so what is committed now is all there will be.
         await failpoints.reach("before_fence")
@@ -133,6 +144,13 @@ class Ownership(Generic[S]):
         ]
         states = await self._restore(partitions, settings=self._settings)
         try:
+            for partition, state in states.items():
+                check_imprint(
+                    state.records.imprint,
+                    changelog=self._settings.changelog,
+                    partition=partition,
+                    partitions=self.partitions,
+                )
             ends = await positions.ends(tps)
             await self._load(states, ends=ends)
         except BaseException:
@@ -149,6 +167,8 @@ class Ownership(Generic[S]):
             tp: _start(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
             for tp in tps
         }
+        # What is gone is passed over at once, or each takeover would report it again.
+        passed = {tp for tp in tps if self._lost(tp, committed.get(tp), beginnings[tp])}
         await failpoints.reach("after_committed")
         # 4. Seek every source partition, offset 0 and never-committed ones included.
         await positions.seek(starts)
@@ -162,6 +182,7 @@ class Ownership(Generic[S]):
                         partition=partition,
                         priority=topic in self._settings.priority,
                         start=starts[TopicPartition(topic, partition)],
+                        passed=TopicPartition(topic, partition) in passed,
                     )
                     for topic in self._settings.sources
                 }
@@ -177,6 +198,28 @@ class Ownership(Generic[S]):
             sum(state.read for state in states.values()),
             time.monotonic() - began,
         )
+
+    def _lost(self, tp: TopicPartition, committed: int | None, beginning: int) -> bool:
+        """Report what was deleted before it was handled; tell whether anything was.
+
+        Offsets that the topic no longer begins with, and no others: a gap further on is what
+        compaction removed, or a marker of a transaction.
+        """
+        if committed is None or committed >= beginning:
+            return False
+        logger.error(
+            "records are lost: offsets %s to %s of %r partition %s were deleted before group %r "
+            "had handled all of them; it goes on from %s. Retention is shorter than the group was "
+            "behind, or the records were deleted by hand",
+            committed,
+            beginning - 1,
+            tp.topic,
+            tp.partition,
+            self._settings.group,
+            beginning,
+        )
+        self._role.observer.lost(tp.topic, beginning - committed)
+        return True
 
     async def _load(
         self, states: Mapping[int, RestoredState], *, ends: Mapping[TopicPartition, int]
@@ -199,6 +242,7 @@ class Ownership(Generic[S]):
             producer=self._new_producer(partition, settings=self._settings),
             dead_letter_topics=self.dead_letter_topics,
             progressed=self.dispatcher.resume,
+            imprint=None if self.partitions is None else imprint_of(self.partitions),
         )
 
     async def release(self) -> None:
@@ -244,7 +288,7 @@ class Ownership(Generic[S]):
         logger.info("lanes closed: %s handlers cancelled, %.2f s", late, time.monotonic() - began)
 
     async def _tick(self) -> None:
-        """Fire due timers; ask for end offsets while one waits for a backlog."""
+        """Fire due timers; ask for end offsets while one waits for a backlog, and now and then."""
         ticks = 0
         try:
             while True:
@@ -252,12 +296,17 @@ class Ownership(Generic[S]):
                 ticks += 1
                 now = self._role.now_ms()
                 waiting = [lane.fire_timers(now) for lane in self._lanes.values()]
-                if any(waiting) and ticks % _OBSERVE_TICKS == 0:
+                if ticks % (_OBSERVE_TICKS if any(waiting) else _IDLE_TICKS) == 0:
                     self.observe_ends = True
                 if ticks % _LOOK_TICKS == 0:
                     self._look()
         except Exception as error:  # noqa: BLE001 - timers must not stop unnoticed
             self._role.fail(error)
+
+    def observed(self) -> None:
+        """The consumer has read the end offsets, and fetches again after this."""
+        for lane in self._lanes.values():
+            lane.pass_markers()
 
     def _look(self) -> None:
         """Report what is unfinished: a lane that hangs commits nothing and reports nothing."""
@@ -292,12 +341,4 @@ def _start(tp: TopicPartition, *, committed: int | None, beginning: int, end: in
             f"the group has committed {committed}; start a new group, or bring the topic back"
         )
         raise StartRefused(message)
-    if committed < beginning:
-        logger.error(
-            "records %s to %s of %s were deleted before they were handled: its retention is "
-            "shorter than the group was away",
-            committed,
-            beginning - 1,
-            tp,
-        )
     return max(committed, beginning)

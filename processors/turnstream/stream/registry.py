@@ -22,6 +22,7 @@ from aiokafka.errors import KafkaError
 from turnstream.config import Settings
 from turnstream.core.errors import TurnstreamError
 from turnstream.core.events import Event
+from turnstream.stream.clients import started
 from turnstream.stream.codec import Codec, NotAvro
 from turnstream.stream.contracts import (
     EVENTS,
@@ -100,7 +101,7 @@ class SchemasTopic:
         """
         producer = AIOKafkaProducer(**self._options(), acks="all")
         try:
-            async with asyncio.timeout(_LOOKUP_SECONDS), producer:
+            async with asyncio.timeout(_LOOKUP_SECONDS), started(producer):
                 for key, text in sorted(schemas.items()):
                     await producer.send(self._topic, value=text.encode(), key=key.encode())
                 await producer.flush()
@@ -119,7 +120,7 @@ class SchemasTopic:
             check_crcs=self._check_crcs,
         )
         found: dict[str, str] = {}
-        async with consumer:
+        async with started(consumer):
             ends = await consumer.end_offsets(consumer.assignment())
             waiting = {partition for partition, end in ends.items() if end > 0}
             while waiting:

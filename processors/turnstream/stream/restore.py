@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import time
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.stream import failpoints
 from turnstream.stream.changelog import identify
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.role import StartRefused, now_ms
 from turnstream.stream.store import MemoryRecords, Records
+from turnstream.stream.store_folder import check_data_dir, remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,17 +43,21 @@ class RestoredState:
     records: Records = field(default_factory=MemoryRecords)
     """Last value of each key alive; whoever gets them closes them."""
     read: int = 0
-    """Records read, older values and tombstones included."""
+    """Records of keys read, older values and tombstones included."""
     seconds: float = 0.0
 
     def apply(self, records: Iterable[Record], *, position: int) -> None:
         """Take over changelog records in their order; the next one is at `position` or later."""
         changes: dict[bytes, bytes | None] = {}
+        imprint: bytes | None = None
         for record in records:
+            if record.key == IMPRINT_KEY:
+                imprint = record.value or b""
+                continue
             self.read += 1
             if record.key is not None:
                 changes[record.key] = record.value
-        self.records.write(changes, position=position)
+        self.records.write(changes, position=position, imprint=imprint)
 
     def resume(self, *, beginning: int, end: int) -> int:
         """Return the offset to read from; what does not fit the changelog is removed first."""
@@ -86,7 +93,7 @@ def check_store(settings: StreamSettings) -> None:
     if settings.store == "memory":
         return
     try:
-        from turnstream.stream.rocks_store import check_data_dir  # noqa: PLC0415 - of an extra
+        importlib.import_module("turnstream.stream.rocks_store")
     except ImportError as error:
         raise StartRefused(
             f"stream.store is 'rocksdict': install turnstream[rocksdb] ({error})"
@@ -109,6 +116,13 @@ async def restore(
     """
     began = time.monotonic()
     changelog = None if settings.store == "memory" else await identify(settings)
+    if changelog is not None:
+        await remove_abandoned(
+            settings.group,
+            data_dir=settings.data_dir or "",
+            but=partitions,
+            kept_ms=changelog.tombstones_kept_ms,
+        )
     states: dict[int, RestoredState] = {}
     try:
         for partition in partitions:

@@ -45,6 +45,8 @@ class StreamSettings:
     """Consumer group, and prefix of the transactional ids `<group>-<partition>`."""
     sources: tuple[str, ...]
     """Physical source topics; all have the same partition count."""
+    role: str
+    """Name of the role: its dead letters say who gave the record up."""
     changelog: str
     """Compacted topic of the role's state records; as many partitions as the sources."""
     priority: frozenset[str] = frozenset()

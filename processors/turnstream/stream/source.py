@@ -58,7 +58,8 @@ class Source(Generic[S]):
     """One source topic partition of a lane.
 
     The backlog holds fetched records not yet taken; `order` the taken ones from the first
-    unfinished on. The committed offset is only ever the end of the finished prefix of `order`.
+    unfinished on. The committed offset is only ever the end of the finished prefix of `order`, or
+    where only control markers were left behind it.
     """
 
     __slots__ = (
@@ -70,6 +71,7 @@ class Source(Generic[S]):
         "mark",
         "order",
         "partition",
+        "passed",
         "paused",
         "position",
         "prefix",
@@ -81,7 +83,18 @@ class Source(Generic[S]):
         "transactions",
     )
 
-    def __init__(self, topic: str, *, partition: int, priority: bool, start: int) -> None:
+    def __init__(
+        self, topic: str, *, partition: int, priority: bool, start: int, passed: bool = False
+    ) -> None:
+        """Begin to read.
+
+        Args:
+            topic: Its name.
+            partition: Its partition number.
+            priority: Whether its records go before those of other sources.
+            start: Offset of the first record to read.
+            passed: Whether the group has not committed that offset, but an older one.
+        """
         self.topic = topic
         self.partition = partition
         self.tp = TopicPartition(topic, partition)
@@ -102,32 +115,38 @@ class Source(Generic[S]):
         self.mark: tuple[int, int] | None = None
         """An end offset of the partition and the time (ms) before it was read."""
         self.handled_through = 0
-        """Everything that was in the partition at this time (ms) has been handled."""
+        """Everything that was in the partition at this time (ms) has been handled.
+
+        Only end offsets tell it. A record's timestamp does not: it is its sender's, and one whose
+        clock runs ahead would let timers overtake what was sent before.
+        """
         self.letters: list[DeadRecord] = []
         """Dead letters of what the prefix has passed, for the transaction that says so.
 
         No state remembers a record that was refused: a letter that went out before would go out
         again with every crash until the prefix gets there.
         """
+        self.passed = passed
+        """Whether the prefix is to be committed although nothing has moved it."""
         self.transactions = 0
         """Transactions of its lane so far; one that cannot commit ends the process."""
 
     def advance(self) -> bool:
-        """Move the prefix over finished entries; tell whether it moved.
+        """Move the prefix over finished entries; tell whether it is to be committed.
 
         A lane calls it once in every transaction.
         """
         self.transactions += 1
         order = self.order
         entry = None
+        passed, self.passed = self.passed, False
         while order and order[0].done:
             entry = order.popleft()
             if entry.dead_record is not None and not entry.stateful:
                 self.letters.append(entry.dead_record)
         if entry is None:
-            return False
+            return passed
         self.prefix = entry.offset + 1
-        self.handled_through = max(self.handled_through, entry.timestamp)
         return True
 
     def oldest(self) -> int | None:
@@ -148,6 +167,33 @@ class Source(Generic[S]):
         self.position = max(self.position, position)
         if self.mark is None:
             self.mark = (end, at)
+
+    def pass_markers(self) -> bool:
+        """Move the prefix to the read position if only control markers are in between.
+
+        An idle partition ends in one where its writers use transactions. Left uncommitted, it
+        would look like a lost record once retention has removed it. Call it after `observe_end`,
+        before another fetch.
+
+        Returns:
+            Whether the prefix is to be committed.
+        """
+        if self.order or self.backlog or self.position <= self.prefix:
+            return False
+        self.prefix = self.position
+        self.passed = True
+        return True
+
+    def distrust(self, now: int) -> None:
+        """Forget what was observed later than `now` (ms): the clock has been put back since.
+
+        Called so often that no time passes twice unnoticed: what comes in the second time has not
+        been handled.
+        """
+        if self.handled_through > now:
+            self.handled_through = 0
+        if self.mark is not None and self.mark[1] > now:
+            self.mark = None
 
     def settle_mark(self) -> None:
         """Raise `handled_through` once everything below the mark has been handled."""

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
 from turnstream.stream.deadletter import DeadLetterTopic
+from turnstream.stream.imprint import IMPRINT_KEY, check_imprint, moved
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.restore import check_store
-from turnstream.stream.role import StartRefused
+from turnstream.stream.role import LaneFailed, StartRefused
+from turnstream.stream.transaction import (
+    BATCH_ROOM,
+    MAX_BATCH_BYTES,
+    RETRY_BACKOFF_MS,
+    wait_for_nodes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from turnstream.stream.settings import StreamSettings
 
@@ -26,16 +36,37 @@ logger = logging.getLogger(__name__)
 _DEAD_LETTER_ROOM: Final = 64 * 1024
 """What a dead-letter topic takes beyond a source record when the broker does not tell its limit."""
 
+_FIRST_BYTES: Final = 16 * 1024
+"""Of each changelog partition, to see its first record; the broker gives a whole batch all the
+same. With Kafka's default, the start of a role would fetch a MiB of each."""
 
-async def check_start(settings: StreamSettings) -> Mapping[str, DeadLetterTopic]:
+_POLL_MS: Final = 500
+
+_ATTEMPTS: Final = 10
+_ATTEMPT_SECONDS: Final = 0.2
+"""Processes that start together fence one another; each waits a little longer every time, up to
+nine seconds in all. That none gets through is a fault that must not go on unnoticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The topics of a stream, as they are."""
+
+    dead_letters: Mapping[str, DeadLetterTopic]
+    """Source topic to its dead-letter topic."""
+    partitions: int
+    """How many each source topic and the changelog have."""
+
+
+async def check_start(settings: StreamSettings) -> Found:
     """Check the topics and commit the offsets that a new group starts from.
 
-    Returns:
-        Source topic to its dead-letter topic.
-
     Raises:
-        StartRefused: A topic is missing or has another partition count, the group is new and
-            nothing says where it starts, or local stores cannot be had.
+        StartRefused: The broker cannot be reached, a topic is missing or has another partition
+            count, a topic does not take what this role may write to it, the changelog is of a newer
+            version or for another partition count, the group is new and nothing says where it
+            starts, or local stores cannot be had.
+        LaneFailed: The changelog cannot be read.
     """
     check_store(settings)
     dead_letters = {
@@ -48,12 +79,14 @@ async def check_start(settings: StreamSettings) -> Mapping[str, DeadLetterTopic]
         request_timeout_ms=settings.request_timeout_ms,
         **settings.security.client_options(),
     )
-    await admin.start()
+    await _reached(admin.start(), settings)
     try:
         topics = [*settings.sources, settings.changelog, *dead_letters.values()]
         counts = await _partition_counts(admin, topics=topics)
         partitions = _check_partition_counts(counts, settings=settings)
-        limits = await _message_limits(admin, topics=list({*dead_letters.values()}))
+        largest = _largest_batches(settings, dead_letters=dead_letters.values())
+        limits = await _message_limits(admin, topics=list(largest))
+        _check_limits(limits, largest=largest)
     finally:
         await admin.close()
     consumer = AIOKafkaConsumer(
@@ -63,19 +96,31 @@ async def check_start(settings: StreamSettings) -> Mapping[str, DeadLetterTopic]
         enable_auto_commit=False,
         isolation_level="read_committed",
         check_crcs=settings.check_crcs,
+        max_partition_fetch_bytes=_FIRST_BYTES,
         request_timeout_ms=settings.request_timeout_ms,
         **settings.security.client_options(),
     )
-    await consumer.start()
+    await _reached(consumer.start(), settings)
     try:
+        await _check_changelog(consumer, partitions=partitions, settings=settings)
         await _check_offsets(consumer, partitions=partitions, settings=settings)
     finally:
         await consumer.stop()
     room = settings.max_record_bytes + _DEAD_LETTER_ROOM
-    return {
+    letters = {
         source: DeadLetterTopic(name, counts[name], limits.get(name, room))
         for source, name in dead_letters.items()
     }
+    return Found(letters, partitions)
+
+
+async def _reached(starting: Awaitable[None], settings: StreamSettings) -> None:
+    try:
+        await starting
+    except (KafkaError, OSError) as error:
+        options = {"bootstrap_servers": settings.bootstrap_servers}
+        why = await why_unreachable(options | settings.security.client_options(), error)
+        raise StartRefused(str(why)) from error
 
 
 async def _partition_counts(
@@ -100,13 +145,48 @@ def _check_partition_counts(counts: Mapping[str, int], *, settings: StreamSettin
     partitions = counts[settings.sources[0]]
     if counts[settings.changelog] != partitions:
         message = (
-            f"changelog {settings.changelog!r} was made for {counts[settings.changelog]} "
-            f"partitions, the source topics have {partitions}: keys have moved. Migrate the state: "
-            f"stop the group, copy the changelog into a topic with {partitions} partitions by key, "
-            f"and name it here"
+            f"changelog {settings.changelog!r} was made for {counts[settings.changelog]} partitions"
         )
-        raise StartRefused(message)
+        raise StartRefused(moved(message, partitions))
     return partitions
+
+
+async def _check_changelog(
+    consumer: AIOKafkaConsumer, *, partitions: int, settings: StreamSettings
+) -> None:
+    """Check what the changelog says of itself, in the first record of each partition.
+
+    Who gets a partition looks at all of its records (`Ownership`). But a partition that was added
+    has none: its owner would take up conversations whose state is in another one.
+    """
+    tps = [TopicPartition(settings.changelog, partition) for partition in range(partitions)]
+    consumer.assign(tps)
+    beginnings = await consumer.beginning_offsets(tps)
+    ends = await consumer.end_offsets(tps)
+    for tp in tps:
+        consumer.seek(tp, beginnings[tp])
+    unread = {tp for tp in tps if beginnings[tp] < ends[tp]}
+    try:
+        async with asyncio.timeout(settings.request_timeout_ms / 1000):
+            while unread:
+                fetched = await consumer.getmany(*unread, timeout_ms=_POLL_MS)
+                for tp, (first, *_) in fetched.items():
+                    if first.key == IMPRINT_KEY:
+                        check_imprint(
+                            first.value,
+                            changelog=tp.topic,
+                            partition=tp.partition,
+                            partitions=partitions,
+                        )
+                # Control markers move the position, and are no records.
+                unread -= fetched.keys()
+                unread = {tp for tp in unread if await consumer.position(tp) < ends[tp]}
+    except TimeoutError as error:
+        listed = ", ".join(str(tp.partition) for tp in sorted(unread))
+        raise LaneFailed(
+            f"changelog {settings.changelog!r} gave nothing of partitions {listed} within "
+            f"{settings.request_timeout_ms / 1000:g} s"
+        ) from error
 
 
 async def _check_offsets(
@@ -127,17 +207,59 @@ async def _check_offsets(
             f"by accident"
         )
         raise StartRefused(message)
-    consumer.assign(tps)
-    offsets = await _resolve(consumer, tps, start_from=settings.start_from)
-    try:
-        await consumer.commit(offsets)
-    except KafkaError as error:
-        # Another process was first: its members make the group refuse a commit from outside.
-        if not await _any_committed(consumer, tps):
+    for attempt in range(_ATTEMPTS):
+        try:
+            await _commit_first(consumer, tps, settings=settings, start_from=settings.start_from)
+        except ProducerFenced:
+            # Another process of the group starts at the same time, and goes first.
+            await asyncio.sleep(attempt * _ATTEMPT_SECONDS)
+            if await _any_committed(consumer, tps):
+                return
+        except KafkaError as error:
             message = f"cannot commit where group {settings.group!r} starts: {error!r}"
             raise StartRefused(message) from error
-        return
-    logger.info("group %s starts from %s: %s", settings.group, settings.start_from, offsets)
+        else:
+            return
+    raise LaneFailed(
+        f"other processes of group {settings.group!r} kept starting: none could commit where the "
+        f"group starts"
+    )
+
+
+async def _commit_first(
+    consumer: AIOKafkaConsumer,
+    tps: Sequence[TopicPartition],
+    *,
+    settings: StreamSettings,
+    start_from: str,
+) -> None:
+    """Commit where the group starts, unless another process has done it.
+
+    In a transaction, because of two processes that start at the same time: each looks, finds
+    nothing and commits, and what was sent between the two commits would be passed over. The
+    transactional id fences whoever has looked before and has not committed yet.
+    """
+    producer = AIOKafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers,
+        client_id=f"{settings.client_id}-{settings.group}-start",
+        transactional_id=f"{settings.group}-start",
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        request_timeout_ms=settings.request_timeout_ms,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+        **settings.security.client_options(),
+    )
+    wait_for_nodes(producer.client, servers=settings.bootstrap_servers)
+    try:
+        await producer.start()
+        if await _any_committed(consumer, tps):
+            return
+        consumer.assign(tps)
+        offsets = await _resolve(consumer, tps, start_from=start_from)
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction(offsets, settings.group)
+    finally:
+        await producer.stop()
+    logger.info("group %s starts from %s: %s", settings.group, start_from, offsets)
 
 
 async def _any_committed(consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition]) -> bool:
@@ -175,6 +297,33 @@ def start_time_ms(text: str) -> int:
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
     return int(at.timestamp() * 1000)
+
+
+def _largest_batches(settings: StreamSettings, *, dead_letters: Iterable[str]) -> Mapping[str, int]:
+    """Return the topics that are written, each with the largest batch (bytes) it may be sent.
+
+    A dead letter that does not fit becomes a pointer, but letters share batches like all records.
+    """
+    largest = dict.fromkeys(settings.writes or (), settings.max_publication_bytes + BATCH_ROOM)
+    largest[settings.changelog] = settings.max_record_bytes + BATCH_ROOM
+    for topic in dead_letters:
+        largest.setdefault(topic, 0)
+    return {topic: max(each, MAX_BATCH_BYTES) for topic, each in largest.items()}
+
+
+def _check_limits(limits: Mapping[str, int], *, largest: Mapping[str, int]) -> None:
+    """Refuse the start where a topic takes less than it may be sent.
+
+    The broker would refuse the transaction, and with it every one that tries again.
+    """
+    small = [
+        f"topic {topic} takes {limits[topic]:,} bytes, this role writes up to {needed:,}"
+        for topic, needed in largest.items()
+        if limits.get(topic, needed) < needed
+    ]
+    if small:
+        message = f"{'; '.join(small)}: raise max.message.bytes of each"
+        raise StartRefused(message)
 
 
 async def _message_limits(

@@ -212,11 +212,12 @@ class States(Generic[S]):
         last: Mapping[bytes, Work[S]],
         position: int | None = None,
         at: int | None = None,
+        imprint: bytes | None = None,
     ) -> None:
         """Take note that the records were committed; see `Store.commit`."""
         if records:
             states = {key: work.state for key, work in last.items()}
-            self.store.commit(records, states=states, position=position, at=at)
+            self.store.commit(records, states=states, position=position, at=at, imprint=imprint)
 
     def fire(self, until: int) -> list[tuple[bytes, TimerDue]]:
         """Return the timers due at or before `until` (ms), each only once."""

@@ -36,6 +36,11 @@ class Records(Protocol):
         """Why removals may have been missed, if anything was written beyond the position."""
         ...
 
+    @property
+    def imprint(self) -> bytes | None:
+        """What the changelog says of itself, which is no record of a key; see `imprint`."""
+        ...
+
     def get(self, key: bytes) -> bytes | None:
         """Return the record of a key."""
         ...
@@ -58,6 +63,7 @@ class Records(Protocol):
         *,
         position: int | None = None,
         at: int | None = None,
+        imprint: bytes | None = None,
     ) -> None:
         """Write records, all of them or none; `None` removes one.
 
@@ -67,6 +73,8 @@ class Records(Protocol):
                 then they are read once more after a restart, which changes nothing.
             at: A time (ms) at which nothing committed lay beyond the position; unknown, when not
                 given.
+            imprint: What the changelog says of itself from now on; empty for nothing any more,
+                `None` for what it has said.
 
         Raises:
             StoreFailed: They could not be written.
@@ -93,6 +101,7 @@ class MemoryRecords:
     def __init__(self, records: Mapping[bytes, bytes] | None = None) -> None:
         self._records = dict(records or {})
         self._position: int | None = None
+        self._imprint: bytes | None = None
 
     @property
     def position(self) -> int | None:
@@ -103,6 +112,11 @@ class MemoryRecords:
     def doubt(self) -> str | None:
         """None: all of it was read a moment ago."""
         return None
+
+    @property
+    def imprint(self) -> bytes | None:
+        """What the changelog says of itself."""
+        return self._imprint
 
     def get(self, key: bytes) -> bytes | None:
         """Return the record of a key."""
@@ -126,6 +140,7 @@ class MemoryRecords:
         *,
         position: int | None = None,
         at: int | None = None,
+        imprint: bytes | None = None,
     ) -> None:
         """Write records; `None` removes one."""
         for key, value in changes.items():
@@ -135,11 +150,13 @@ class MemoryRecords:
                 self._records[key] = value
         if position is not None:
             self._position = position
+        if imprint is not None:
+            self._imprint = imprint or None
 
     def clear(self, reason: str, *, level: int = logging.ERROR) -> None:
         """Remove every record."""
         self._records.clear()
-        self._position = None
+        self._position = self._imprint = None
 
     def close(self) -> None:
         """Drop the records."""
@@ -195,6 +212,7 @@ class Store(Generic[S]):
         states: Mapping[bytes, S | None],
         position: int | None = None,
         at: int | None = None,
+        imprint: bytes | None = None,
     ) -> None:
         """Take note of a committed transaction.
 
@@ -203,11 +221,12 @@ class Store(Generic[S]):
             states: Key to the state that was committed, where the transaction had one.
             position: The changelog offset after the transaction's last record, where known.
             at: A time (ms) before the commit at which the lane was the changelog's only writer.
+            imprint: What the changelog says of itself, where the transaction wrote it.
 
         Raises:
             StoreFailed: The records could not be written; the transaction stays committed.
         """
-        self._records.write(records, position=position, at=at)
+        self._records.write(records, position=position, at=at, imprint=imprint)
         pending = self._pending
         for key, value in records.items():
             self._hot.pop(key, None)
@@ -216,6 +235,11 @@ class Store(Generic[S]):
                 del pending[key]
                 if value is not None and state is not None:
                     self._keep_hot(key, state)
+
+    @property
+    def imprint(self) -> bytes | None:
+        """What the changelog says of itself."""
+        return self._records.imprint
 
     def has_record(self, key: bytes) -> bool:
         """Tell whether a committed record of the key exists."""

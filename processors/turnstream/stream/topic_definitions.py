@@ -2,13 +2,16 @@
 
 from datetime import timedelta
 from importlib.resources.abc import Traversable
-from typing import Literal, Self
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnstream import resources
 from turnstream.core.errors import TurnstreamError
+
+RoleName: TypeAlias = Literal["decide", "execute", "answer", "classify", "shadow"]
+ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
 
 
 class TopicsRefused(TurnstreamError):
@@ -47,7 +50,7 @@ class TopicDefinition(_Definition):
     max_message_bytes: int = Field(alias="max.message.bytes", ge=1)
     config: dict[str, int | float | str] = {}
     """Further settings of the topic, by Kafka's names."""
-    changelog_of: Literal["decide", "execute", "answer", "classify", "shadow"] | None = None
+    changelog_of: RoleName | None = None
     """The role whose state this topic holds."""
     written_by: tuple[str, ...]
     read_by: tuple[str, ...]

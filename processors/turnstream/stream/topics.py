@@ -15,6 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
 from turnstream.config import Settings
+from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.topic_definitions import (
     TopicDefinition,
     TopicsRefused,
@@ -174,15 +175,15 @@ class _Cluster:
 
     def __init__(self, client_options: Mapping[str, object]) -> None:
         self._where = client_options.get("bootstrap_servers")
-        options: dict[str, Any] = {**client_options, "request_timeout_ms": _REQUEST_MS}
-        self._client = AIOKafkaAdminClient(**options)
+        self._options: dict[str, Any] = {**client_options, "request_timeout_ms": _REQUEST_MS}
+        self._client = AIOKafkaAdminClient(**self._options)
 
     async def __aenter__(self) -> Self:
         try:
             await self._client.start()
         except (KafkaError, OSError) as error:
             await self._client.close()
-            raise TopicsRefused(f"no Kafka at {self._where}: {error}") from error
+            raise TopicsRefused(str(await why_unreachable(self._options, error))) from error
         return self
 
     async def __aexit__(self, *_: object) -> None:

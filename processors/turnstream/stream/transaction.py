@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 MAX_BATCH_BYTES: Final = 262_144
 """Bytes per record batch: below the 1 MiB a topic takes, and few batches per transaction."""
 
+BATCH_ROOM: Final = 1024
+"""Bytes of a batch beside the key and the value of its one record: framing and headers, which are
+few and short. Without it a record as large as readers accept would be refused by its topic."""
+
 RETRY_BACKOFF_MS: Final = 5
 """Kafka 4 answers the first produce of a transaction with a retriable error while it verifies the
 partition; aiokafka's default of 100 ms would then be the latency of every event."""
@@ -173,6 +177,13 @@ class Batches:
             future = await self._producer.send_batch(batch, topic, partition=partition)
             self._sent.append((topic, batch, future))
         return [future for _, _, future in self._sent]
+
+    def refused(self) -> str | None:
+        """Return the topic of a batch that the broker did not take, of those it has answered."""
+        for topic, _, future in self._sent:
+            if future.done() and not future.cancelled() and future.exception() is not None:
+                return topic
+        return None
 
     def end(self, topic: str) -> int | None:
         """Return the offset after the last record sent to a topic, once all are there.

@@ -4,6 +4,7 @@ A tool's own business errors are the catalog's. Messages are written here or in 
 by the other side: a reply may hold secrets, or a text that speaks to a model.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from turnstream.core.definitions import Tool
@@ -45,6 +46,28 @@ class NotExecuted(Exception):
 
     The call may then be made again. Raise anything else when that is not certain.
     """
+
+
+class Unsent(Exception):
+    """The call must not go out; carries what says so past what may happen to calls that do."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__()
+        self.why = why
+
+
+def announce(sending: Callable[[], None] | None) -> None:
+    """Say that a call's first byte is about to go out.
+
+    Raises:
+        Unsent: it must not; the binding raises its `why`.
+    """
+    if sending is None:
+        return
+    try:
+        sending()
+    except Exception as error:
+        raise Unsent(error) from error
 
 
 def refused(tool: Tool, code: str, *, otherwise: str, body_hash: str | None = None) -> ToolReply:

@@ -32,6 +32,8 @@ from turnstream.tools.errors import (
     BindingError,
     NotExecuted,
     ToolFailure,
+    Unsent,
+    announce,
     failed,
     refused,
 )
@@ -105,7 +107,7 @@ class FunctionTool:
                 outcome_unknown=write,
                 body_hash=body_hash,
             )
-        except _Unsent as unsent:
+        except Unsent as unsent:
             raise unsent.why from None
         except Exception as error:  # noqa: BLE001 - the function is the other side of this port
             return failed(
@@ -146,12 +148,12 @@ class FunctionTool:
 
     async def _run(self, work: partial[Any], sending: Callable[[], None] | None = None) -> Any:
         if inspect.iscoroutinefunction(work.func):
-            _announce(sending)
+            announce(sending)
             return await work()
         await self._threads.acquire()
         try:
-            _announce(sending)
-        except _Unsent:
+            announce(sending)
+        except Unsent:
             self._threads.release()
             raise
         loop = asyncio.get_running_loop()
@@ -193,23 +195,6 @@ class FunctionTool:
         else:
             return ToolReply(result=result, body_hash=body_hash)
         return failed(INVALID_RESULT, message, outcome_unknown=write, body_hash=body_hash)
-
-
-class _Unsent(Exception):
-    """The call must not go out; carries what says so past what the function may raise."""
-
-    def __init__(self, why: Exception) -> None:
-        super().__init__()
-        self.why = why
-
-
-def _announce(sending: Callable[[], None] | None) -> None:
-    if sending is None:
-        return
-    try:
-        sending()
-    except Exception as error:
-        raise _Unsent(error) from error
 
 
 def _ours(call: ToolCall) -> Mapping[str, str | None]:

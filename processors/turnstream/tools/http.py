@@ -37,6 +37,8 @@ from turnstream.tools.errors import (
     TOOL_ERROR,
     UNAVAILABLE,
     BindingError,
+    Unsent,
+    announce,
     failed,
     refused,
 )
@@ -161,6 +163,8 @@ class HttpTool:
             async with asyncio.timeout(self._tool.timeout_seconds):
                 response, body = await self._exchange(request, headers, call.sending)
             reply = self._reply(response, body)
+        except Unsent as unsent:
+            raise unsent.why from None
         except _NEVER_SENT as error:
             reply = failed(UNAVAILABLE, f"no connection ({type(error).__name__})", retryable=True)
         except (TimeoutError, httpx.TimeoutException):
@@ -281,8 +285,8 @@ class HttpTool:
     ) -> tuple[httpx.Response, bytes | None]:
         async def traced(event: str, _details: Mapping[str, object]) -> None:
             # A connection may have been waited for since the call began.
-            if sending is not None and event.endswith(_FIRST_BYTE):
-                sending()
+            if event.endswith(_FIRST_BYTE):
+                announce(sending)
 
         async with self._client.stream(
             request.method,

@@ -37,12 +37,13 @@ def run(*arguments: str, folder: Path) -> tuple[int, str]:
         (("discard", "--all", "--yes", "--because", " "), "--because is missing"),
         (("replay", "--all", "--because", "x" * 501), "--because has 501 characters"),
         (("list", "--reason", "bad"), "expected one of missing_key, "),
+        (("replay", "--all", "--for", "bad"), "--for 'bad': expected one of decide, execute, "),
         (("list", "--topic", "bad"), "expected one of conversation.actions, "),
         (("list", "--since", "bad"), "--since 'bad': expected a time as"),
         (("show", "bad"), "'bad' is no letter: expected topic/partition/offset"),
         (("show", "a/b/c"), "'a/b/c' is no letter"),
         (("replay", "a/0/-1"), "'a/0/-1' is no letter"),
-        (("list",), "no Kafka at 127.0.0.1:1: check kafka.bootstrap_servers"),
+        (("list",), "no Kafka at 127.0.0.1:1 (kafka.bootstrap_servers): conn"),
     ],
 )
 def test_a_command_that_cannot_run_says_why(

@@ -16,6 +16,7 @@ from tests.unit.cli.test_run import deployment
 from turnstream.cli.root import app
 from turnstream.stream import groups, registry, topics
 from turnstream.stream.groups import Brokers, GroupView, Position
+from turnstream.stream.reachability import Unreachable
 from turnstream.stream.registry import RegistryClient, SchemasUnavailable
 from turnstream.stream.topics import Change, Plan, TopicsRefused, TopicsUnsupported, WantedTopic
 
@@ -90,7 +91,12 @@ def test_a_sound_deployment_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_table_is_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what square brackets say, which are no markup."""
-    planned(monkeypatch, error=TopicsRefused("[red]nobody[/red]"))
+    planned(monkeypatch, error=TopicsRefused("no Kafka"))
+
+    async def why(*_: object) -> Unreachable:
+        return Unreachable("[red]nobody[/red]", "start it")
+
+    monkeypatch.setattr("turnstream.stream.reachability.why_unreachable", why)
 
     result = CliRunner().invoke(
         app, ["doctor", "-c", str(deployment(tmp_path))], env={"COLUMNS": "200"}
@@ -180,12 +186,13 @@ def test_a_broker_that_is_not_there_is_named(
     """Topics are then not spoken of."""
     planned(monkeypatch, error=TopicsRefused("no Kafka"))
 
-    status, findings = examined(deployment(tmp_path, kafka={"bootstrap_servers": "k:9092"}))
+    kafka = {"bootstrap_servers": "k.invalid:9092"}
+    status, findings = examined(deployment(tmp_path, kafka=kafka))
 
     assert 1 == status
     assert ("broker", "fail") == statuses(findings)[-1]
-    assert "k:9092" in findings[-1]["detail"]
-    assert "kafka.bootstrap_servers" in findings[-1]["remedy"]
+    assert "no Kafka at k.invalid:9092 (kafka.bootstrap_servers)" in findings[-1]["detail"]
+    assert "correct the name" in findings[-1]["remedy"]
 
 
 def test_differing_topics_are_named_with_what_mends_them(

@@ -127,6 +127,7 @@ def test_any_letter_has_a_row() -> None:
                     ("turnstream.error.topic", source[0].encode()),
                     ("turnstream.error.partition", source[1]),
                     ("turnstream.error.offset", source[2]),
+                    ("turnstream.error.role", b"decide"),
                     ("turnstream.error.reason", b"\x1b[0m"),
                 ),
             )
@@ -138,12 +139,12 @@ def test_any_letter_has_a_row() -> None:
     console = Console(width=150, file=io.StringIO())
     with console.capture() as written:
         console.print(letters_table(letters, {}))
-    rows = [line.split()[2:6] for line in written.get().splitlines() if "dlq" in line]
+    rows = [line.split()[2:7] for line in written.get().splitlines() if "dlq" in line]
 
     assert [
-        ["turns.dlq/0/0", "1/2", "[bold]c", "\\x1b[0m"],
-        ["shadow.proposals.dlq/0/1", "turns/3/4", "[bold]c", "\\x1b[0m"],
-        ["turns.dlq/0/2", "-", "[bold]c", "foreign"],
+        ["turns.dlq/0/0", "1/2", "[bold]c", "decide", "\\x1b[0m"],
+        ["shadow.proposals.dlq/0/1", "turns/3/4", "[bold]c", "decide", "\\x1b[0m"],
+        ["turns.dlq/0/2", "-", "[bold]c", "decide", "foreign"],
     ] == rows
 
 

@@ -24,9 +24,10 @@ from turnstream.core.conversation import (
     move,
 )
 from turnstream.core.definitions import Catalog, FieldDefinition, localized
-from turnstream.core.events import ActionEvent, ConversationTurn, Source
+from turnstream.core.events import ConversationTurn, Source
 from turnstream.core.evolution import evolved
 from turnstream.core.identity import action_id, decision_id, shadow_id, text_hash, turn_hash
+from turnstream.core.publications import ActionEvent
 
 
 def test_the_diagram_is_current() -> None:

@@ -4,8 +4,8 @@ from tests.catalogs import RULES
 from tests.driving import Driver, ask, call
 from turnstream.core.conversation import Activation
 from turnstream.core.effects import Input, Propose, Publish
-from turnstream.core.events import ActionEvent
 from turnstream.core.mirror import follow, rested
+from turnstream.core.publications import ActionEvent
 from turnstream.core.step import step
 
 

@@ -8,9 +8,10 @@ from tests.catalogs import DEFINITION, NOW, RULES, ruleset, with_limits
 from tests.driving import CLAIMS, Driver, answer, ask, call, hand_off
 from turnstream.core.actions import patience_ms
 from turnstream.core.definitions import Tool
-from turnstream.core.events import OutboundMessage, Passage, SessionClaims
+from turnstream.core.events import Passage, SessionClaims
 from turnstream.core.handover import as_text
 from turnstream.core.identity import text_hash
+from turnstream.core.publications import OutboundMessage
 
 
 def test_the_history_is_cut_by_number_length_and_size() -> None:

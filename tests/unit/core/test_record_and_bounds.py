@@ -22,7 +22,8 @@ from turnstream.core.bounds import (
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Abandoned
 from turnstream.core.errors import DefinitionError
-from turnstream.core.events import ConversationTurn, OutboundMessage, Passage, SessionClaims
+from turnstream.core.events import ConversationTurn, Passage, SessionClaims
+from turnstream.core.publications import OutboundMessage
 from turnstream.core.record import RecordTooNew, RecordUnreadable, dump, load, lost
 from turnstream.core.ruleset import Limits
 

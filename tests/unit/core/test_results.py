@@ -6,7 +6,7 @@ import pytest
 
 from tests.catalogs import RULES, with_limits
 from tests.driving import Driver, answer, call, refuse
-from turnstream.core.events import OutboundMessage
+from turnstream.core.publications import OutboundMessage
 
 
 def calling(text: str = "Where is A-1?", tool: str = "get_order", **changes: object) -> Driver:

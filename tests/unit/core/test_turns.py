@@ -7,15 +7,9 @@ import pytest
 from tests.catalogs import DEFINITION, MINUTE, NOW, ruleset, with_limits
 from tests.driving import Driver, answer, ask, call, refuse
 from turnstream.core.effects import DeadLetter, Flooded
-from turnstream.core.events import (
-    ActionEvent,
-    Attachment,
-    ConversationTurn,
-    OutboundMessage,
-    Outcome,
-    SessionClaims,
-)
+from turnstream.core.events import Attachment, ConversationTurn, SessionClaims
 from turnstream.core.identity import text_hash
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 
 
 def asked(field: str = "order_id", tool: str = "get_order", **changes: object) -> Driver:

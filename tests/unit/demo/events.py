@@ -3,17 +3,14 @@
 from typing import Any
 
 from turnstream.core.contract import Decision
-from turnstream.core.events import (
+from turnstream.core.events import ConversationTurn, Event, Source, Versions
+from turnstream.core.publications import (
     ActionEvent,
-    ConversationTurn,
-    Event,
     OutboundMessage,
     Outcome,
     QuestionPayload,
     RefusalPayload,
     ShadowComparison,
-    Source,
-    Versions,
 )
 from turnstream.demo.traffic import Passed
 

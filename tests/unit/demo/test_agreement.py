@@ -1,7 +1,7 @@
 """Comparisons are counted."""
 
 from tests.unit.demo import events
-from turnstream.core.events import ShadowComparison
+from turnstream.core.publications import ShadowComparison
 from turnstream.demo.agreement import Agreement
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.driving import Driver, answer, ask, call, hand_off, refuse
-from turnstream.core.events import ActionEvent, SessionClaims
+from turnstream.core.events import SessionClaims
 from turnstream.core.ports import Proposal
+from turnstream.core.publications import ActionEvent
 from turnstream.demo.hints import claims_hint
 
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from tests.unit.demo.events import action, message, outcome, passed
 from turnstream.config import Settings
 from turnstream.core.contract import Decision
-from turnstream.core.events import Event, HandoffPayload
+from turnstream.core.events import Event
+from turnstream.core.publications import HandoffPayload
 from turnstream.demo.talk import Speaker, Talk
 from turnstream.demo.traffic import DeadLettered, Passed
 

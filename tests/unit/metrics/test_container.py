@@ -64,6 +64,7 @@ def use_everything(metrics: Metrics, word: str, number: int = 1) -> None:
     metrics.dead_lettered(word, word)
     metrics.retried(word)
     metrics.mended(word, 1)
+    metrics.lost(word, 1)
     metrics.committed(abs(number), number)
     metrics.held(word, 0, held=True)
     metrics.paused(word, 0, paused=True)

@@ -9,8 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from turnstream.config import TopicSettings
 from turnstream.core.definitions import Catalog
-from turnstream.core.events import ActionEvent, ConversationTurn, Event, Source, Versions
+from turnstream.core.events import ConversationTurn, Event, Source, Versions
 from turnstream.core.ports import Decider
+from turnstream.core.publications import ActionEvent
 from turnstream.metrics import Metrics
 from turnstream.roles.asking import Asking, Effort, Provider
 from turnstream.roles.breaker import CircuitBreaker
@@ -19,6 +20,7 @@ from turnstream.roles.publishing import TOPIC_OF, Publisher
 from turnstream.stream import Handled, Publication
 from turnstream.stream.codec import Codec
 from turnstream.stream.role import OwnershipUncertain
+from turnstream.stream.topic_definitions import RoleName
 
 S = TypeVar("S")
 
@@ -39,11 +41,12 @@ _ALL = (
 )
 
 
-def intake() -> Intake:
+def intake(role: RoleName = "decide") -> Intake:
     """The checks of records, on one partition."""
     return Intake(
         CODEC,
         topics={topic: topic for topic in _ALL},
+        role=role,
         partitions=1,
         partitioner=lambda _key, _count: 0,
         max_record_bytes=262_144,

@@ -15,7 +15,8 @@ from tests.unit.roles.bench import (
     record,
 )
 from turnstream.core.definitions import ApprovedAnswer
-from turnstream.core.events import ActionEvent, Answer, OutboundMessage
+from turnstream.core.events import Answer
+from turnstream.core.publications import ActionEvent, OutboundMessage
 from turnstream.core.rendering import MissingValue, render
 from turnstream.roles.answer import AnswerHandler
 from turnstream.stream import Handled, Progress

@@ -6,6 +6,7 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from tests.unit.roles.bench import (
@@ -22,10 +23,12 @@ from tests.unit.roles.bench import (
 from turnstream.core.events import Answer, ConversationControl, Event, Label, Timer
 from turnstream.core.ports import Classification, Exchange
 from turnstream.roles import classify
-from turnstream.roles.classify import ClassifyHandler, Followed, window_format
+from turnstream.roles.classify import ClassifyHandler
+from turnstream.roles.window import Followed, window_format
 from turnstream.stream import Handled, StateUnreadable
 
 CATALOG = catalog()
+LAYOUT = window_format(idle_ms=60_000)
 TOPIC = {
     "ConversationTurn": "conversation.turns",
     "ConversationControl": "conversation.control",
@@ -239,7 +242,7 @@ async def test_a_failed_classification_keeps_the_categories(
         turn("Où est mon colis ?"),
         answered(),
         turn("Merci", turn_id="t-2", occurred_at=NOW + 20),
-        answered("De rien.", turn_id="t-2", occurred_at=NOW + 30),
+        answered("De rien.", turn_id="t-2", action_id="a-2", occurred_at=NOW + 30),
     )
 
     assert label.categories == ("delivery",)
@@ -280,14 +283,87 @@ async def test_the_window_is_bounded() -> None:
 
     for number in range(50):
         await bench.take(
-            turn("x" * 10_000, turn_id=f"t-{number}", occurred_at=NOW + number),
-            answered("y", turn_id=f"unseen-{number}", occurred_at=NOW + number),
+            turn("x" * 10_000, turn_id=f"t-{number:0126}", occurred_at=NOW + number),
+            answered(
+                "y",
+                turn_id=f"unseen-{number}",
+                action_id=f"a-{number}",
+                occurred_at=NOW + number,
+            ),
         )
 
     assert bench.state is not None
     assert len(bench.state.messages) == 8
     assert len(bench.state.waiting) == 8
-    assert len(window_format().dump(bench.state)) < 20_000
+    assert len(bench.state.turn_ids) == 32
+    assert len(bench.state.action_ids) == 8
+    assert len(LAYOUT.dump(bench.state)) < 30_000
+
+
+async def test_what_is_read_again_says_nothing_new() -> None:
+    """A replayed answer is neither labelled nor kept a second time; nor are a question, a turn."""
+    bench = Bench(DELIVERY, DELIVERY)
+    asked = ASK.model_copy(update={"action_id": "a-2", "turn_id": "t-2"})
+    second = turn("When?", turn_id="t-2", occurred_at=NOW + 20)
+
+    labels = await bench.take(turn("Where?"), answered(), second, asked, asked, answered(), second)
+
+    assert ["t-1", "t-2"] == [label.exchange_id for label in labels]
+    assert 4 == len(bench.texts)
+
+
+async def test_an_exchange_that_goes_on_after_its_end_is_labelled_again() -> None:
+    """A turn that was handed off is answered after all: the latest label holds."""
+    bench = Bench(DELIVERY, replace(DELIVERY, categories=("returns",)))
+
+    labels = await bench.take(turn("Where?"), HAND_OFF, turn("Where?"), answered(action_id="a-2"))
+
+    assert [("t-1", "wants a refund", ("delivery",)), ("t-1", None, ("returns",))] == [
+        (label.exchange_id, label.handoff_summary, label.categories) for label in labels
+    ]
+
+
+async def test_an_ending_does_not_wait_for_a_turn_that_was_there() -> None:
+    """It has left the window by the time it is answered: the label is made without it."""
+    bench = Bench(*[DELIVERY] * 2)
+    later = [
+        turn("Hello?", turn_id=f"t-{number}", occurred_at=NOW + 100 * number)
+        for number in range(2, 12)
+    ]
+
+    labels = await bench.take(
+        turn("Where?"), HAND_OFF, *later, turn("Where?"), answered(action_id="a-2")
+    )
+
+    assert ["t-1", "t-1"] == [label.exchange_id for label in labels]
+    assert "Where?" not in bench.texts
+    assert bench.state is not None
+    assert () == bench.state.waiting
+
+
+async def test_a_turn_whose_id_cannot_be_kept_is_not_waited_for() -> None:
+    """No record grows with an id of any length."""
+    bench = Bench(DELIVERY)
+    endless = "t" * 200_000
+
+    labels = await bench.take(turn("Where?", turn_id=endless), answered(turn_id=endless))
+
+    assert [endless] == [label.exchange_id for label in labels]
+    assert bench.state is not None
+    assert len(LAYOUT.dump(bench.state)) < 1_000
+
+
+def test_a_window_of_a_time_before_ids_were_kept_is_read() -> None:
+    """Its messages say which turns it has heard."""
+    bench = Bench(DELIVERY)
+    asyncio.run(bench.take(turn("Where?")))
+    fields = orjson.loads(LAYOUT.dump(bench.state or Followed()))
+    del fields["turn_ids"], fields["action_ids"]
+    bench.state = LAYOUT.load(orjson.dumps(fields))
+
+    labels = asyncio.run(bench.take(turn("Where?"), answered()))
+
+    assert ["t-1"] == [label.exchange_id for label in labels]
 
 
 @pytest.mark.parametrize(
@@ -306,8 +382,30 @@ async def test_the_end_of_a_conversation_empties_the_window(event: Event) -> Non
 
     assert bench.state is not None
     assert bench.texts == []
-    assert window_format().closed(bench.state)
+    assert LAYOUT.closed(bench.state)
     assert bench.state.watermarks["conversation.turns"] == 0
+
+
+async def test_a_window_goes_by_itself_after_a_long_silence() -> None:
+    """A turn that is read after the command to forget begins one that nothing else would end."""
+    bench = Bench()
+
+    await bench.take(control("forget"), turn("Bonjour"))
+
+    assert bench.state is not None
+    (due,) = LAYOUT.timers(bench.state)
+    assert bench.state.updated_at + 60_000 == due.due_at
+
+
+async def test_a_window_in_which_nothing_was_said_is_its_watermarks_alone() -> None:
+    """The stream removes it as soon as the committed offsets have passed them."""
+    bench = Bench()
+
+    await bench.take(control("take_over"))
+
+    assert bench.state is not None
+    assert LAYOUT.closed(bench.state)
+    assert () == LAYOUT.timers(bench.state)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +443,7 @@ def test_the_window_is_stored_and_read() -> None:
     bench = Bench()
     asyncio.run(bench.take(turn("Bonjour"), answered(turn_id="t-9")))
     assert bench.state is not None
-    layout = window_format()
+    layout = LAYOUT
 
     assert layout.load(layout.dump(bench.state)) == bench.state
 
@@ -366,3 +464,18 @@ def test_a_flood_and_an_abandoned_event_make_no_label() -> None:
     begun = bench.handler.abandon(source, event, None, attempts=1, error=lost)
     marks = {"conversation.turns": 3, "conversation.actions": 8}
     assert begun == Handled(Followed(watermarks=marks))
+
+
+def test_the_id_of_a_label_is_made_of_the_record_that_was_first() -> None:
+    """An ending that is replayed after it was given up has the id that it would have had."""
+    bench = Bench(DELIVERY)
+    asyncio.run(bench.take(turn("Bonjour")))
+    fields = {"topic": "conversation.answers", "partition": "0", "offset": "4"}
+    origin = tuple((f"turnstream.origin.{name}", one.encode()) for name, one in fields.items())
+    source = replace(record(answered(), 9, topic="conversation.answers"), headers=origin)
+
+    handled = bench.handler.handle(source, answered(), bench.state)
+
+    assert isinstance(handled, Handled)
+    (label,) = handled.publications
+    assert b"conversation.answers/0/4/label" == dict(label.headers)["ce_id"]

@@ -24,22 +24,14 @@ from tests.unit.roles.bench import (
 )
 from turnstream.core.conversation import Conversation, TimerEntry, Value
 from turnstream.core.effects import DeadLetter
-from turnstream.core.events import (
-    ActionEvent,
-    Answer,
-    ConversationTurn,
-    Event,
-    Label,
-    OutboundMessage,
-    Outcome,
-    Source,
-    Timer,
-)
+from turnstream.core.events import Answer, ConversationTurn, Event, Label, Source, Timer
 from turnstream.core.identity import action_id
 from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 from turnstream.models.scripted import ScriptedDecider, Step, answer, ask, call, hand_off, refuse
 from turnstream.roles.asking import Asking
-from turnstream.roles.decide import SOURCES, WRITES, ConversationFormat, DecideHandler
+from turnstream.roles.conversation_format import ConversationFormat
+from turnstream.roles.decide import SOURCES, WRITES, DecideHandler
 from turnstream.roles.pending import PendingQuestions
 from turnstream.stream import (
     DeadLetterReason,

@@ -22,8 +22,9 @@ from tests.unit.roles.bench import (
     record,
 )
 from turnstream.catalog import argument_checks
-from turnstream.core.events import ActionEvent, ToolResult
+from turnstream.core.events import ToolResult
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
+from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 from turnstream.roles.deployment import DeploymentError
 from turnstream.roles.execute import ExecuteHandler, check_write_timeouts

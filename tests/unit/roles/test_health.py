@@ -38,7 +38,12 @@ class Ownership:
 def settings(**changes: Any) -> StreamSettings:
     """A role's stream."""
     return StreamSettings(
-        bootstrap_servers="nowhere:1", group="g", sources=("turns",), changelog="c", **changes
+        bootstrap_servers="nowhere:1",
+        group="g",
+        role="decide",
+        sources=("turns",),
+        changelog="c",
+        **changes,
     )
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.unit.roles.bench import CODEC, NOW, action, record, turn
-from turnstream.core.events import ActionEvent, Answer, ConversationControl, Event, Source
+from turnstream.core.events import Answer, ConversationControl, Event, Source
+from turnstream.core.publications import ActionEvent
 from turnstream.roles.intake import Intake, source_of
-from turnstream.stream import Record, Rejected, UnknownSchema
+from turnstream.stream import ForAnotherRole, Record, Rejected, UnknownSchema
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.partitioner import partitioner
 
 TURNS = "staging.turns"
@@ -21,6 +23,7 @@ INTAKE = Intake(
         "staging.control": "conversation.control",
         "staging.actions": "conversation.actions",
     },
+    role="decide",
     partitions=4,
     partitioner=partitioner("murmur2"),
     max_record_bytes=LIMIT,
@@ -90,6 +93,7 @@ def invalid(**changes: Any) -> bytes:
         ({"value": invalid(turn_id="")}, "invalid", "turn_id"),
         ({"key": b"c-2"}, "wrong_partition", "the key is not the event's conversation_id"),
         ({"key": b"\xff\xfe"}, "wrong_partition", "the key is not the event's conversation_id"),
+        ({"key": IMPRINT_KEY}, "wrong_partition", "the key is not the event's conversation_id"),
         (
             {"partition": (HOME + 1) % 4},
             "wrong_partition",
@@ -153,6 +157,7 @@ def test_the_partition_of_a_key_is_remembered_within_bounds(
     intake = Intake(
         CODEC,
         topics={TURNS: "conversation.turns"},
+        role="decide",
         partitions=1,
         partitioner=partition,
         max_record_bytes=LIMIT,
@@ -204,6 +209,61 @@ def origin(topic: bytes | None, partition: bytes | None, offset: bytes | None) -
 def test_the_origin_of_a_replay_stands_for_its_record(source: Record, expected: Source) -> None:
     """Where it is whole and possible; anything else, and the record stands for itself."""
     assert expected == source_of(source)
+
+
+def replayed_for(role: str, **changes: Any) -> Record:
+    """A record that was replayed for one role."""
+    headers = (
+        *origin(TURNS.encode(), b"0", b"3").headers,
+        ("turnstream.origin.for", role.encode()),
+    )
+    return replace(fetched(GOOD), headers=headers, **changes)
+
+
+def test_what_was_replayed_for_another_role_is_passed_over() -> None:
+    """This one has handled it; even if it could not read it now."""
+    assert (b"c-1", turn("Hello")) == INTAKE.admit(replayed_for("decide"))
+    with pytest.raises(ForAnotherRole, match="classify"):
+        INTAKE.admit(replayed_for("classify"))
+    with pytest.raises(ForAnotherRole, match="classify"):
+        INTAKE.admit(replayed_for("classify", value=b"not json"))
+
+
+def test_a_role_that_there_is_not_keeps_nobody_from_a_record() -> None:
+    """A stray header must not make a customer's turn nobody's."""
+    assert (b"c-1", turn("Hello")) == INTAKE.admit(replayed_for("nobody"))
+
+
+def test_what_is_refused_a_second_time_is_this_roles_to_put_aside() -> None:
+    """No other role looks at it, so none has a dead letter of it."""
+    with pytest.raises(Rejected) as alone:
+        INTAKE.admit(replayed_for("decide", value=b"not json"))
+    with pytest.raises(Rejected) as everybody:
+        INTAKE.admit(fetched(b"not json"))
+
+    assert (True, False) == (alone.value.by_this_role_alone, everybody.value.by_this_role_alone)
+
+
+def test_a_follower_hears_again_what_its_role_is_given_again() -> None:
+    """Else it would not know the turn that is decided; the dead letter is the other's to write."""
+    follower = Intake(
+        CODEC,
+        topics={TURNS: "conversation.turns"},
+        role="shadow",
+        follows="decide",
+        partitions=4,
+        partitioner=partitioner("murmur2"),
+        max_record_bytes=LIMIT,
+    )
+
+    assert (b"c-1", turn("Hello")) == follower.admit(replayed_for("decide"))
+    assert (b"c-1", turn("Hello")) == follower.admit(replayed_for("shadow"))
+    with pytest.raises(ForAnotherRole, match="classify"):
+        follower.admit(replayed_for("classify"))
+    for role, alone in (("decide", False), ("shadow", True)):
+        with pytest.raises(Rejected) as raised:
+            follower.admit(replayed_for(role, value=b"not json"))
+        assert alone == raised.value.by_this_role_alone
 
 
 def test_an_origin_can_be_written_into_an_event() -> None:

@@ -1,7 +1,9 @@
 """A role's settings for the stream, and the checks before it reads or writes anything."""
 
+import ast
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,10 +12,13 @@ import yaml
 from aiokafka.errors import KafkaConnectionError
 
 from tests import small_shop
+from turnstream import stream
 from turnstream.config import Settings
+from turnstream.config.sections import StreamOptions
 from turnstream.roles import run
 from turnstream.roles.deployment import Deployment
 from turnstream.roles.run import ROLES, build_role, check_topics, stream_settings, topics_of
+from turnstream.stream import StreamSettings
 from turnstream.stream.role import StartRefused
 
 
@@ -116,6 +121,50 @@ def test_the_store_reaches_the_stream(built: Built) -> None:
     assert [("memory", None), ("rocksdict", "state")] == [
         (stream.store, stream.data_dir) for stream in streams
     ]
+
+
+NAMED_OTHERWISE = {
+    "max_queued_per_conversation": "max_queued_per_key",
+    "max_record_bytes": "max_publication_bytes",
+    "group_instance_id": "instance_id",
+    "grace_seconds": "grace_seconds",
+}
+"""Keys of `stream` that reach the stream neither under their name nor as milliseconds."""
+
+CHOSEN = {"store": "memory", "data_dir": "there", "group_instance_id": "one"}
+"""Other values for keys that are no numbers."""
+
+
+@pytest.mark.parametrize("key", StreamOptions.model_fields)
+def test_every_key_of_the_section_reaches_the_stream(key: str, built: Built) -> None:
+    """Whoever sets one gets what it says: none is read from the file, and then by nobody."""
+    on_disk = {"store": "rocksdict", "data_dir": "here"}
+    default = StreamOptions.model_fields[key].default
+    other = CHOSEN[key] if key in CHOSEN else default + max(1, default // 10)
+    before, after = (
+        vars_of(stream_settings(built("decide", of), of))
+        for of in (settings(stream=on_disk), settings(stream=on_disk | {key: other}))
+    )
+    changed = {name for name, value in after.items() if value != before[name]}
+
+    assert NAMED_OTHERWISE.get(key, key.replace("_seconds", "_ms")) in changed
+
+
+def vars_of(stream: StreamSettings) -> dict[str, Any]:
+    """Each setting of a stream by its name."""
+    return {field.name: getattr(stream, field.name) for field in fields(stream)}
+
+
+def test_every_setting_of_the_stream_is_read_by_it() -> None:
+    """One that nobody looks at would be a bound, or a promise, in name only."""
+    read = {
+        node.attr
+        for path in Path(stream.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("settings")
+    }
+
+    assert set() == {field.name for field in fields(StreamSettings)} - read
 
 
 class Cluster:
@@ -231,6 +280,6 @@ async def test_a_broker_that_is_not_there_refuses_the_start(
     """With its address, and nothing left open."""
     cluster.down = True
 
-    with pytest.raises(StartRefused, match=r"no Kafka at 127\.0\.0\.1:9092: check kafka\.boot"):
-        await checked()
+    with pytest.raises(StartRefused, match=r"no Kafka at 127\.0\.0\.1:1 \(kafka\.bootstrap_serv"):
+        await checked(kafka={"bootstrap_servers": "127.0.0.1:1"})
     assert 1 == cluster.closed

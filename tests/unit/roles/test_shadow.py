@@ -16,12 +16,14 @@ from tests.catalogs import RULES
 from tests.small_shop import ByWord
 from tests.unit.roles.bench import (
     CODEC,
+    EFFORT,
     NOW,
     Clock,
     FakeLane,
     action,
     asked_of,
     events,
+    provider,
     publisher,
     record,
     turn,
@@ -29,21 +31,21 @@ from tests.unit.roles.bench import (
 from turnstream.config import Settings
 from turnstream.core.conversation import Conversation
 from turnstream.core.events import (
-    ActionEvent,
     Answer,
     ConversationControl,
     Event,
     Label,
     LiveAction,
-    ShadowComparison,
-    ShadowProposal,
     ToolResult,
     Versions,
 )
-from turnstream.core.ports import Decider, DecisionRequest, Proposal
+from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.publications import ActionEvent, ShadowComparison, ShadowProposal
+from turnstream.core.ruleset import Limits
 from turnstream.metrics import Metrics
 from turnstream.models.scripted import ScriptedDecider, Step, answer, call, refuse
 from turnstream.roles import shadow
+from turnstream.roles.asking import Asking, Effort
 from turnstream.roles.decide import DecideHandler
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake
@@ -53,6 +55,7 @@ from turnstream.roles.shadow import SOURCES, WRITES, ShadowHandler
 from turnstream.roles.shadowing import Shadowed, shadowed_format
 from turnstream.stream import (
     Handled,
+    LaneClosing,
     NullObserver,
     Publication,
     Record,
@@ -67,7 +70,8 @@ TURNS = "conversation.turns"
 ACTIONS = "conversation.actions"
 RESULTS = "tool.results"
 ANSWERS = "conversation.answers"
-FORMAT = shadowed_format()
+LIMITS = Limits(conversation_ttl_ms=1_000, question_ttl_ms=3_000)
+FORMAT = shadowed_format(LIMITS)
 
 CLAIMS = {"subject_id": "customer-1"}
 
@@ -77,6 +81,8 @@ def every_topic() -> Intake:
     return Intake(
         CODEC,
         topics={topic: topic for topic in SOURCES},
+        role="shadow",
+        follows="decide",
         partitions=1,
         partitioner=lambda _key, _count: 0,
         max_record_bytes=1_000_000,
@@ -86,7 +92,7 @@ def every_topic() -> Intake:
 def metrics() -> tuple[Metrics, CollectorRegistry]:
     """Metrics and where they can be read."""
     registry = CollectorRegistry()
-    return Metrics(registry, tools=RULES.catalog.tools), registry
+    return Metrics(registry, tools=RULES.catalog.tools, deciders=("model",)), registry
 
 
 class Bench:
@@ -96,11 +102,14 @@ class Bench:
         self,
         decider: Decider | None = None,
         *,
+        effort: Effort = EFFORT,
         compare_with: Literal["decide", "people"] = "decide",
         pair_within_ms: int = 60_000,
     ) -> None:
+        self._decider, self._effort = decider or ByWord(), effort
+        self.clock = Clock()
+        self.lane: FakeLane[Shadowed] = FakeLane(self.clock)
         self._options: dict[str, Any] = {
-            "decider": decider or ByWord(),
             "compare_with": compare_with,
             "pair_within_ms": pair_within_ms,
         }
@@ -118,8 +127,9 @@ class Bench:
             ruleset=RULES,
             metrics=counts,
             candidate="bolder",
-            timeout_seconds=0.01,
             now_ms=lambda: NOW + 500,
+            provider=provider(self._decider, self.clock),
+            asking=Asking(self._effort, metrics=counts, clock=self.clock),
             **self._options,
         )
         if self.state is not None:
@@ -130,7 +140,7 @@ class Bench:
         for one in records:
             key, event = self.handler.admit(one)
             assert key == one.key
-            handled = await self.handler.handle(one, event, self.state, FakeLane())
+            handled = await self.handler.handle(one, event, self.state, self.lane)
             self.keep(one, handled)
 
     def keep(self, source: Record, handled: Handled[Shadowed]) -> None:
@@ -456,6 +466,86 @@ async def test_a_candidate_without_a_proposal_counts_as_a_handoff(how: str) -> N
     assert 1 == bench.registry.get_sample_value("turnstream_decider_failures_total", labels)
 
 
+class Unsteady:
+    """A candidate that can be told to fail."""
+
+    name = ByWord.name
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.asked = 0
+
+    def propose(self, request: DecisionRequest) -> Proposal:
+        """Propose one step.
+
+        Raises:
+            DeciderUnavailable: it is to fail once more.
+        """
+        self.asked += 1
+        if self.failures:
+            self.failures -= 1
+            raise DeciderUnavailable("no connection")
+        return ByWord().propose(request)
+
+
+@pytest.mark.parametrize("side", ["decide", "people"])
+async def test_a_candidate_that_fails_for_a_moment_keeps_its_comparison(
+    side: Literal["decide", "people"],
+) -> None:
+    """It is asked again after a wait, as `decide` would ask it."""
+    live = Live()
+    live.say("Hello")
+    bench = Bench(Unsteady(2), compare_with=side, effort=replace(EFFORT, attempts=3))
+
+    await bench.take(*interleaved(live.topics, 0))
+    if side == "people":
+        await bench.take(record(done("answer"), topic="conversation.live-actions"))
+
+    assert ["answer"] == [one.decision.action for one in bench.proposals]
+    assert ["same"] == [one.verdict for one in bench.comparisons]
+    assert 2 == len(bench.lane.rests)
+    labels = {"decider": "model", "failure": "unavailable"}
+    assert 2 == bench.registry.get_sample_value("turnstream_decider_retries_total", labels)
+
+
+async def test_a_candidate_that_keeps_failing_is_left_alone_and_then_tried_again() -> None:
+    """Each input waits for it no longer than its patience; one probe shows that it is back."""
+    effort = replace(EFFORT, attempts=3, patience=9.0)
+    first, second, third = Live(), Live(), Live()
+    for live in (first, second, third):
+        live.say("Hello")
+    candidate = Unsteady(5)
+    bench = Bench(candidate, effort=effort)
+    for live in (first, second, third):
+        bench.state = None  # another conversation
+        await bench.take(*interleaved(live.topics, 0))
+        if live is second:
+            # Three attempts of the first, two of the second: then its breaker was open.
+            assert (5, 2) == (candidate.asked, len(bench.proposals))
+            assert "left alone" in bench.proposals[-1].diagnostics_json
+            bench.clock.now += 10.0
+
+    assert 6 == candidate.asked
+    assert ["handoff", "handoff", "answer"] == [one.decision.action for one in bench.proposals]
+
+
+async def test_a_proposal_that_is_waited_for_ends_with_its_partition() -> None:
+    """Nothing is published or remembered; the next owner asks anew."""
+
+    class Leaving(FakeLane[Shadowed]):
+        async def rest(self, seconds: float) -> None:
+            raise LaneClosing
+
+    live = Live()
+    live.say("Hello")
+    bench = Bench(Unsteady(1))
+    bench.lane = Leaving(bench.clock)
+    with pytest.raises(LaneClosing):
+        await bench.take(*interleaved(live.topics, 0))
+
+    assert [] == bench.published
+
+
 async def test_floods_and_defects_are_passed_over() -> None:
     """A shadow has nobody to hand over to; only the watermark moves."""
     bench = Bench()
@@ -646,7 +736,24 @@ async def test_a_record_comes_back_as_it_was() -> None:
     for bench in (decide, people):
         assert FORMAT.dump(bench.kept) == FORMAT.dump(FORMAT.load(FORMAT.dump(bench.kept)))
         assert FORMAT.load(FORMAT.dump(bench.kept)) == FORMAT.load(FORMAT.dump(bench.kept))
-        assert () == FORMAT.timers(bench.kept)
+
+
+async def test_a_copy_goes_by_itself_after_the_silence_that_ends_a_conversation() -> None:
+    """What is read after the command to forget has nothing else that ends it."""
+    bench = Bench(compare_with="people")
+    await bench.take(asked())
+    kept = bench.kept
+    latest = max(kept.mirror.updated_at, *(one.at for one in kept.proposals))
+
+    assert [latest + 1_000] == [one.due_at for one in FORMAT.timers(kept)]
+
+
+def test_a_copy_that_took_nothing_in_is_its_watermarks_alone() -> None:
+    """The stream removes it as soon as the committed offsets have passed them."""
+    passed_over = Shadowed(watermarks={TURNS: 7})
+
+    assert FORMAT.closed(passed_over)
+    assert () == FORMAT.timers(passed_over)
 
 
 @pytest.mark.parametrize(

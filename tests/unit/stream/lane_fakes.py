@@ -12,6 +12,7 @@ from aiokafka.structs import ConsumerRecord, RecordMetadata, TopicPartition
 
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.handler import (
+    ForAnotherRole,
     Handled,
     Publication,
     Rejected,
@@ -46,6 +47,7 @@ def settings(**changes: Any) -> StreamSettings:
     """Settings that never wait."""
     defaults: dict[str, Any] = {
         "bootstrap_servers": "nowhere:1",
+        "role": "decide",
         "group": "group",
         "sources": (TURNS, RESULTS),
         "priority": frozenset({RESULTS}),
@@ -138,9 +140,10 @@ class TallyFormat:
 class Script:
     """A handler that does what a record's value says, else tallies it.
 
-    `wait...` waits until `gates[value]` is set; `fail...` raises; `fail2...` twice only; `reject`
-    and `schema` do so at admission; `close...` closes the state; `stale...` forgets its watermark;
-    `big...` makes a state too large; `timer ID AT` sets a timer; `expire AT` ends the state then.
+    `wait...` waits until `gates[value]` is set; `fail...` raises; `fail2...` twice only; `reject`,
+    `reject alone`, `another's` and `schema` do so at admission; `close...` closes the state;
+    `stale...` forgets its watermark; `big...` makes a state too large; `timer ID AT` sets a timer;
+    `expire AT` ends the state then.
     """
 
     def __init__(self) -> None:
@@ -156,6 +159,10 @@ class Script:
         text = (record.value or b"").decode()
         if text == "reject":
             raise Rejected("malformed", "as told")
+        if text == "reject alone":
+            raise Rejected("invalid", "as told", by_this_role_alone=True)
+        if text == "another's":
+            raise ForAnotherRole
         if text == "admit bug":
             message = "secret text"
             raise RuntimeError(message)
@@ -372,6 +379,7 @@ class CountingObserver(NullObserver):
         self.unreadable_keys: list[int] = []
         self.holds: list[bool] = []
         self.pauses: list[tuple[str, bool]] = []
+        self.losses: list[tuple[str, int]] = []
         self.fulls: list[bool] = []
 
     def skipped(self, topic: str) -> None:
@@ -381,6 +389,10 @@ class CountingObserver(NullObserver):
     def dead_lettered(self, topic: str, reason: DeadLetterReason) -> None:
         """Keep."""
         self.letters.append((topic, reason))
+
+    def lost(self, topic: str, count: int) -> None:
+        """Keep."""
+        self.losses.append((topic, count))
 
     def retried(self, topic: str) -> None:
         """Count."""
@@ -458,6 +470,7 @@ class Bench:
         *,
         progressed: Callable[[Source[Tally]], None] | None = None,
         heartbeats: Heartbeats | None = None,
+        imprint: bytes | None = None,
     ) -> Lane[Tally]:
         """Return a lane that is not started."""
         return Lane(
@@ -466,6 +479,7 @@ class Bench:
             producer=self.producer,
             dead_letter_topics=LETTERS,
             progressed=progressed or (lambda _: None),
+            imprint=imprint,
         )
 
     def sources(self, *, start: int = 0) -> dict[str, Source[Tally]]:

@@ -1,9 +1,10 @@
 """Dead letters carry the record untouched and say why."""
 
 import orjson
+import pytest
 
 from turnstream import __version__
-from turnstream.stream.deadletter import DeadLetterTopic, DeadRecord, dead_record
+from turnstream.stream.deadletter import DeadLetterTopic, DeadRecord, addressee, dead_record
 
 from .lane_fakes import record
 
@@ -13,6 +14,8 @@ def letter(*, max_bytes: int, value: bytes) -> DeadRecord:
     return dead_record(
         record(7, value=value, partition=5, headers=[("trace", b"\xff")]),
         topic=DeadLetterTopic("turns.dlq", partitions=3, max_bytes=max_bytes),
+        role="decide",
+        stage="intake",
         reason="malformed",
         detail="d" * 2_000,
         attempts=2,
@@ -30,6 +33,8 @@ def test_keeps_key_value_and_headers_and_adds_the_error() -> None:
         "turnstream.error.partition": b"5",
         "turnstream.error.offset": b"7",
         "turnstream.error.timestamp": b"1000",
+        "turnstream.error.role": b"decide",
+        "turnstream.error.stage": b"intake",
         "turnstream.error.reason": b"malformed",
         "turnstream.error.attempts": b"2",
         "turnstream.error.version": __version__.encode(),
@@ -46,3 +51,35 @@ def test_too_large_record_becomes_a_pointer() -> None:
     assert pointer["size"] >= 9_000
     assert b"1" == dict(found.headers)["turnstream.error.pointer"]
     assert "trace" not in dict(found.headers)
+
+
+ORIGIN = (
+    ("turnstream.origin.topic", b"turns"),
+    ("turnstream.origin.partition", b"1"),
+    ("turnstream.origin.offset", b"7"),
+)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ((*ORIGIN, ("turnstream.origin.for", b"answer")), "answer"),
+        ((("turnstream.origin.for", b"answer"), *ORIGIN), "answer"),
+        (ORIGIN, None),
+        ((*ORIGIN, ("turnstream.origin.for", None)), None),
+        ((*ORIGIN, ("turnstream.origin.for", b"")), None),
+        ((*ORIGIN, ("turnstream.origin.for", b"all")), None),
+        ((*ORIGIN, ("turnstream.origin.for", b"\xff")), None),
+        ((("turnstream.origin.for", b"answer"),), None),
+        ((*ORIGIN[:2], ("turnstream.origin.for", b"answer")), None),
+        (
+            (("turnstream.origin.topic", b"x"), *ORIGIN[1:], ("turnstream.origin.for", b"answer")),
+            None,
+        ),
+    ],
+)
+def test_a_record_is_one_roles_only_as_a_replay_in_its_own_topic(
+    headers: tuple[tuple[str, bytes | None], ...], expected: str | None
+) -> None:
+    """Anybody may write headers: what a stray one excludes from all roles would be lost."""
+    assert expected == addressee(headers, topic="turns")

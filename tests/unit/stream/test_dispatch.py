@@ -161,6 +161,40 @@ async def test_seen_input_is_skipped_without_a_call() -> None:
         assert 2 == one.bench.observer.skips
 
 
+@given(st.permutations([TURNS] * 7 + [RESULTS] * 4), st.booleans())
+def test_inputs_that_come_back_in_another_order_are_each_known_by_their_source(
+    topics: list[str], slow: bool
+) -> None:
+    """One watermark per source: after a crash they come back mixed otherwise than before it.
+
+    The state has had turns up to 5 and results up to 2; the committed offsets are behind both.
+    """
+    word = "wait" if slow else "now"
+    new = {(TURNS, f"{word}-turns-6"), (RESULTS, f"{word}-results-3")}
+
+    async def scenario() -> None:
+        seen = FORMAT.dump(Tally(("before",), {TURNS: 5, RESULTS: 2}))
+        async with running(records={b"k": seen}) as one:
+            counts = {TURNS: 0, RESULTS: 0}
+            for topic in topics:
+                one.deliver(f"{word}-{topic}-{counts[topic]}", topic=topic)
+                counts[topic] += 1
+                await asyncio.sleep(0)
+            for _, value in new:
+                one.open_gate(value)
+            await one.committed(turns=7, results=4)
+
+            assert sorted(value for _, value in new) == sorted(value for _, value in one.calls)
+            assert sorted(value for _, value in new) == sorted(one.published)
+            assert 9 == one.bench.observer.skips
+            state = one.lane.states.store.get(b"k")
+            assert state is not None
+            assert {TURNS: 6, RESULTS: 3} == state.marks
+            assert {"before", *(value for _, value in new)} == set(state.seen)
+
+    asyncio.run(scenario())
+
+
 async def test_slots_bound_what_runs_and_priority_goes_first() -> None:
     """A free slot is given to a result before a turn that came earlier."""
     async with running(slots=1) as one:
@@ -372,6 +406,20 @@ async def test_inadmissible_record_is_dead_lettered(value: str, reason: str) -> 
 
         assert ["b"] == one.published
         assert [(TURNS, reason)] == one.bench.observer.letters
+
+
+async def test_what_another_role_is_to_handle_is_passed_over() -> None:
+    """What was replayed for it, and what it dead-letters for all; not what only this one refuses.
+
+    No state moves, only the committed offset.
+    """
+    async with running(rejected_elsewhere=frozenset({TURNS})) as one:
+        one.deliver("another's", "reject", "reject alone", "b")
+        await one.committed(turns=4)
+
+        assert [("handle", "b")] == one.calls
+        assert [(TURNS, "invalid")] == one.bench.observer.letters
+        assert [b"k"] == [key for key, _ in one.bench.producer.sent(CHANGELOG)]
 
 
 async def test_unknown_schema_holds_its_partition_alone() -> None:

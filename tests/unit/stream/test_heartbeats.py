@@ -6,7 +6,12 @@ import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import GroupCoordinatorNotAvailableError
-from aiokafka.protocol.group import HeartbeatRequest, LeaveGroupRequest, SyncGroupRequest
+from aiokafka.protocol.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 
 from turnstream.stream.heartbeats import Heartbeats
 from turnstream.stream.role import OwnershipUncertain
@@ -82,6 +87,49 @@ async def test_only_a_member_is_kept_alive(code: int, alive: bool) -> None:
     await coordinator._send_req(heartbeat())
 
     assert alive == (heartbeats.age() == 1)
+
+
+def join() -> JoinGroupRequest:
+    """A member joins again."""
+    return JoinGroupRequest("group", 1_000, 1_000, "member", "a", "consumer", [])
+
+
+@pytest.mark.parametrize("code", [25, 82])
+@pytest.mark.parametrize(
+    "request_", [heartbeat(), SyncGroupRequest("group", 1, "member", "a", []), join()], ids=repr
+)
+async def test_a_place_lost_within_the_session_is_anothers(code: int, request_: Any) -> None:
+    """Nobody else loses it: after a session it is lost for another reason, and so it is before one.
+
+    Other replies and other requests say nothing of it.
+    """
+    coordinator = Coordinator()
+    heartbeats = Heartbeats(clock=coordinator.clock)
+    told: list[float] = []
+    heartbeats.follow(
+        cast("GroupCoordinator", coordinator),
+        session_seconds=10,
+        ousted=lambda: told.append(coordinator.now),
+    )
+    coordinator.code = code
+    await coordinator._send_req(request_)
+    coordinator.code = 0
+    await coordinator._send_req(heartbeat())
+    coordinator.code = 22
+    await coordinator._send_req(request_)
+    coordinator.code = code
+    await coordinator._send_req(LeaveGroupRequest("group", "member"))
+
+    assert [] == told
+
+    await coordinator._send_req(request_)
+
+    assert [coordinator.now] == told
+
+    coordinator.now += 10
+    await coordinator._send_req(request_)
+
+    assert 1 == len(told)
 
 
 async def test_no_reply_and_other_requests_say_nothing() -> None:

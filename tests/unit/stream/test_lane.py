@@ -7,8 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
+from aiokafka.errors import ProducerFenced
 
 from turnstream.stream.handler import DeadLetter, Handled, Publication, TimerDue
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.lane import Lane, UnusableOutcome
 from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.source import Entry, Source
@@ -33,12 +35,18 @@ FORMAT = TallyFormat()
 
 @asynccontextmanager
 async def running(
-    bench: Bench, *, records: dict[bytes, bytes] | None = None
+    bench: Bench,
+    *,
+    records: dict[bytes, bytes] | None = None,
+    imprint: bytes | None = None,
+    imprinted: bytes | None = None,
 ) -> AsyncIterator[Lane[Tally]]:
-    """Run a lane from its opening to its closing."""
-    lane = bench.lane()
+    """Run a lane from its opening to its closing; `imprinted` is what its changelog says."""
+    lane = bench.lane(imprint=imprint)
     await lane.fence()
-    lane.load(MemoryRecords(records), ends={TURNS: 100, RESULTS: 100})
+    committed = MemoryRecords(records)
+    committed.write({}, imprint=imprinted)
+    lane.load(committed, ends={TURNS: 100, RESULTS: 100})
     lane.start(bench.sources())
     try:
         yield lane
@@ -48,10 +56,18 @@ async def running(
         await lane.close()
 
 
-def enter(lane: Lane[Tally], offset: int, *, key: bytes = b"k", topic: str = TURNS) -> Entry[Tally]:
+def enter(
+    lane: Lane[Tally],
+    offset: int,
+    *,
+    key: bytes = b"k",
+    topic: str = TURNS,
+    timestamp: int = 1_000,
+) -> Entry[Tally]:
     """Take a record into its source."""
     source: Source[Tally] = lane.sources[topic]
-    entry = Entry(record(offset, key=key, topic=topic), source=source, key=key, event=None)
+    each = record(offset, key=key, topic=topic, timestamp=timestamp)
+    entry = Entry(each, source=source, key=key, event=None)
     source.order.append(entry)
     return entry
 
@@ -102,6 +118,22 @@ async def test_transactions_are_bounded() -> None:
             lane.finish(enter(lane, offset), handled(offset))
 
     assert [2, 2, 1] == [len(one.records[OUT]) for one in bench.producer.committed]
+
+
+async def test_transactions_are_bounded_in_bytes() -> None:
+    """Large events and states count, too: one that passes the bound is the last of its own."""
+    bench = Bench(settings=settings(max_transaction_bytes=1_000))
+    async with running(bench) as lane:
+        for offset in range(3):
+            lane.finish(enter(lane, offset), handled(offset, out=b"x" * 1_001))
+        for offset in range(3, 5):
+            lane.finish(enter(lane, offset), handled(offset))
+        await lane.commit(b"k", Tally(("x" * 1_001,)))
+        lane.finish(enter(lane, 5), handled(5))
+
+    sizes = [len(one.records.get(OUT, [])) for one in bench.producer.committed]
+    assert [1, 1, 1, 2, 1] == sizes
+    assert {TURNS: 6} == bench.producer.offsets()
 
 
 async def test_full_batches_keep_the_order() -> None:
@@ -240,7 +272,7 @@ async def test_outcome_that_cannot_commit_is_refused_whole(outcome: Handled[Tall
 
 
 async def test_refused_batch_ends_the_process_without_a_commit() -> None:
-    """Aiokafka would commit the rest."""
+    """Aiokafka would commit the rest. The message names the topic that did not take it."""
     bench = Bench()
     bench.producer.refuse = RuntimeError("too large")
     async with running(bench) as lane:
@@ -248,7 +280,30 @@ async def test_refused_batch_ends_the_process_without_a_commit() -> None:
         await until(lambda: bool(bench.failures.errors))
 
     assert [] == bench.producer.committed
-    assert [LaneFailed] == [type(error) for error in bench.failures.errors]
+    (error,) = bench.failures.errors
+    assert isinstance(error, LaneFailed)
+    assert "lane 0 could not commit: topic 'out' did not take what it was sent" in str(error)
+    assert "too large" in str(error)
+
+
+@pytest.mark.parametrize(("instance_id", "named"), [("a", True), (None, False)])
+async def test_a_fenced_lane_names_the_static_id_that_may_be_used_twice(
+    instance_id: str | None, named: bool
+) -> None:
+    """The twin's lanes are open before the coordinator tells of it."""
+    bench = Bench(settings=settings(instance_id=instance_id))
+
+    async def fenced() -> None:
+        raise ProducerFenced
+
+    bench.producer.commit_transaction = fenced  # type: ignore[method-assign]
+    async with running(bench) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await until(lambda: bool(bench.failures.errors))
+
+    (error,) = bench.failures.errors
+    assert "could not commit: ProducerFenced" in str(error)
+    assert named == ("stream.group_instance_id 'a'" in str(error))
 
 
 async def test_timer_waits_for_the_backlog() -> None:
@@ -267,6 +322,64 @@ async def test_timer_waits_for_the_backlog() -> None:
         assert not lane.fire_timers(7_000)
 
     assert [(b"k", b"t1")] == bench.producer.sent("timers")
+
+
+async def test_a_record_from_the_future_lets_no_timer_overtake_the_backlog() -> None:
+    """Its sender's clock runs ahead; the customer's answer behind it is older than the timer."""
+    bench = Bench()
+    bench.clock.now = 4_000
+    state = FORMAT.dump(Tally(due=(TimerDue("t1", "reminder", 5_000),)))
+    async with running(bench, records={b"k": state}) as lane:
+        lane.finish(enter(lane, 0, key=b"other", timestamp=10**12), handled(0))
+        await lane.drain()
+        answer = enter(lane, 1, timestamp=4_500)
+        lane.sources[RESULTS].observe_end(0, position=0, at=6_000)
+        lane.sources[TURNS].observe_end(2, position=2, at=6_000)
+
+        assert lane.fire_timers(6_000)
+
+        lane.finish(answer, handled(1))  # Its new state has no timer.
+        await lane.drain()
+        assert not lane.fire_timers(6_000)
+
+    assert [] == bench.producer.sent("timers")
+
+
+async def test_a_clock_put_forward_and_back_lets_no_timer_overtake_the_backlog() -> None:
+    """The time comes a second time: what was handled through it the first time says nothing."""
+    bench = Bench()
+    async with running(bench) as lane:
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=9_000)
+        assert not lane.fire_timers(9_000)
+        assert 9_000 == lane.handled_through()
+
+        # Put back; a timer is set, and the clock comes by the other time again.
+        assert not lane.fire_timers(1_000)
+        due = (TimerDue("t1", "reminder", 5_000),)
+        lane.finish(enter(lane, 0), Handled(Tally((), {TURNS: 0}, due=due)))
+        await lane.drain()
+        enter(lane, 1, timestamp=4_500)
+
+        assert lane.fire_timers(9_500)
+        await lane.drain()
+        assert [] == bench.producer.sent("timers")
+
+
+async def test_a_timer_fires_once_though_the_clock_is_put_back_and_comes_by_again() -> None:
+    """`now` is smaller than before: nothing is due yet, and what has fired does not fire again."""
+    bench = Bench()
+    due = (TimerDue("t1", "reminder", 5_000), TimerDue("t2", "reminder", 7_000))
+    async with running(bench, records={b"k": FORMAT.dump(Tally(due=due))}) as lane:
+        for now in (6_000, 4_000, 5_500, 6_999, 7_000, 3_000, 8_000):
+            # Twice: what was observed at an earlier time counts first.
+            for _ in range(2):
+                for source in lane.sources.values():
+                    source.observe_end(0, position=0, at=now)
+                lane.fire_timers(now)
+            await lane.drain()
+
+    assert [(b"k", b"t1"), (b"k", b"t2")] == bench.producer.sent("timers")
 
 
 async def test_a_state_that_has_expired_is_removed() -> None:
@@ -479,7 +592,7 @@ async def test_refused_transaction_leaves_the_store_as_it_was() -> None:
 class FullDisk(MemoryRecords):
     """Records that cannot be written."""
 
-    def write(self, changes: Any, *, position: int | None = None, at: int | None = None) -> None:
+    def write(self, changes: Any, **_: Any) -> None:
         """Fail as a full disk does."""
         raise StoreFailed("no space left")
 
@@ -519,3 +632,59 @@ async def test_a_refused_record_is_dead_lettered_with_the_offset_that_passes_it(
     assert 1 == len(last.records[f"{TURNS}.dlq"])
     assert {TURNS: 3} == last.offsets
     assert 1 == sum(f"{TURNS}.dlq" in one.records for one in bench.producer.committed)
+
+
+async def test_the_first_state_is_preceded_by_what_the_changelog_says_of_itself() -> None:
+    """Once, in the same transaction; it is no record of the lane's."""
+    bench = Bench()
+    async with running(bench, imprint=b"said") as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await lane.drain()
+        lane.finish(enter(lane, 1), handled(1))
+        await lane.drain()
+
+        assert b"said" == lane.states.store.imprint
+        assert 1 == len(lane.states.store)
+
+    first, second = bench.producer.committed
+
+    assert [IMPRINT_KEY, b"k"] == [key for key, _ in first.records[CHANGELOG]]
+    assert (IMPRINT_KEY, b"said") == first.records[CHANGELOG][0]
+    assert [b"k"] == [key for key, _ in second.records[CHANGELOG]]
+
+
+@pytest.mark.parametrize(
+    ("imprinted", "expected"),
+    [(b"said", []), (b"something else", [(IMPRINT_KEY, b"said")])],
+)
+async def test_a_changelog_says_it_once_however_often_its_lane_opens(
+    imprinted: bytes, expected: list[tuple[bytes, bytes]]
+) -> None:
+    """Only what an older version wrote is replaced."""
+    bench = Bench()
+    async with running(bench, imprint=b"said", imprinted=imprinted) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+
+    assert expected == [each for each in bench.producer.sent(CHANGELOG) if each[0] == IMPRINT_KEY]
+
+
+async def test_a_changelog_without_states_says_nothing() -> None:
+    """A role that finishes in order writes no changelog at all."""
+    bench = Bench()
+    async with running(bench, imprint=b"said") as lane:
+        for offset in range(3):
+            lane.finish(enter(lane, offset), handled(offset, closed=True))
+
+    assert [] == bench.producer.sent(CHANGELOG)
+
+
+async def test_no_state_has_the_key_of_the_changelog_itself() -> None:
+    """A handler that makes one is at fault; what it says is not taken."""
+    bench = Bench()
+    async with running(bench, imprint=b"said") as lane:
+        entry = enter(lane, 0, key=IMPRINT_KEY)
+        with pytest.raises(UnusableOutcome, match="the changelog's own"):
+            lane.finish(entry, handled(0))
+        lane.reject(entry, reason="handler_failed", detail="", attempts=1)
+
+    assert [] == bench.producer.sent(CHANGELOG)

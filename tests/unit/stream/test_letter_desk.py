@@ -12,7 +12,7 @@ from aiokafka.errors import IllegalOperation, ProducerFenced, RecordListTooLarge
 from turnstream.config import Settings
 from turnstream.stream import letter_desk
 from turnstream.stream.audit import AuditRecord, name_of
-from turnstream.stream.deadletter import DeadLetterTopic, Place, dead_record
+from turnstream.stream.deadletter import DeadLetterTopic, Place, Stage, dead_record
 from turnstream.stream.handler import Record
 from turnstream.stream.letter_desk import LetterDesk, LetterRefused
 from turnstream.stream.letters import Letter
@@ -45,11 +45,22 @@ class Box:
         """The records at places."""
         return {place: self.kept[place] for place in places if place in self.kept}
 
-    def add(self, offset: int, *, topic: str = TURNS, dlq: str | None = None, **given: Any) -> None:
+    def add(
+        self,
+        offset: int,
+        *,
+        topic: str = TURNS,
+        dlq: str | None = None,
+        role: str = "decide",
+        stage: Stage = "intake",
+        **given: Any,
+    ) -> None:
         """Put a record aside."""
         where = DeadLetterTopic(dlq or f"{topic}.dlq", partitions=1, max_bytes=10_000)
         source = record(offset, topic=topic, **{"value": b"%d" % offset, **given})
-        dead = dead_record(source, topic=where, reason="malformed", detail="", attempts=1)
+        dead = dead_record(
+            source, topic=where, role=role, stage=stage, reason="invalid", detail="", attempts=1
+        )
         kept = record(
             len(self.kept), key=dead.key, value=dead.value, topic=where.name, headers=dead.headers
         )
@@ -71,6 +82,7 @@ class Producer:
         self.options = options
         self.committed: list[list[tuple[str, int | None, bytes | None, bytes | None]]] = []
         self.open: list[tuple[str, int | None, bytes | None, bytes | None]] | None = None
+        self.headers: list[dict[str, bytes | None]] = []
         self.refuses: dict[bytes, Exception] = {}
         self.dies = False
         self.aborted = 0
@@ -103,6 +115,7 @@ class Producer:
         if self.dies and self.open:
             raise IllegalOperation
         self.open.append((topic, partition, key, value))
+        self.headers.append(dict(headers))
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if value in self.refuses:
             future.set_exception(self.refuses[value])
@@ -232,6 +245,46 @@ async def test_what_only_shadow_reads_it_may_be_given_once_more() -> None:
         result = await work.replay(box.letters)
 
     assert 1 == len(result.done)
+
+
+async def test_a_record_is_given_again_to_who_gave_it_up() -> None:
+    """What one role gave up the others have handled; what none could read is for all."""
+    topics = ("conversation.turns", "conversation.actions")
+    box = Box(counts={AUDIT: 1, **dict.fromkeys(topics, 4)})
+    box.add(1, stage="intake")
+    box.add(2, stage="handling")
+    box.add(3, topic="conversation.actions", role="classify", stage="handling")
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+    sent = Producer.last.headers
+    (committed,) = Producer.last.committed
+    audits = [orjson.loads(value or b"") for topic, _, _, value in committed if topic == AUDIT]
+
+    assert 3 == len(result.done)
+    assert [None, b"decide", b"classify"] == [one.get("turnstream.origin.for") for one in sent[::2]]
+    assert ["all", "decide", "classify"] == [one["sent_for"] for one in audits]
+
+
+async def test_a_letter_that_does_not_say_who_gave_it_up_waits_for_a_person_to_say() -> None:
+    """Everybody might handle it twice. Nobody is asked about the others, nor overruled."""
+    box = Box()
+    box.add(1, role="", stage="handling")
+    box.add(2, role="classify", stage="handling")
+    async with desk(box) as work:
+        unsaid = await work.replay(box.letters)
+    first = Producer.last.headers
+    async with desk(box, recipient="answer") as work:
+        wrong = await work.replay(box.letters[:1])
+    async with desk(box, recipient="decide") as work:
+        said = await work.replay(box.letters)
+
+    assert ["does not say which role"] == [why[3:26] for _, why in unsaid.left]
+    assert [f"answer does not read {TURNS!r}"] == [why for _, why in wrong.left]
+    assert b"classify" == first[0]["turnstream.origin.for"]
+    assert 2 == len(said.done)
+    assert [b"decide", b"classify"] == [
+        one["turnstream.origin.for"] for one in Producer.last.headers[::2]
+    ]
 
 
 async def test_what_is_gone_is_told() -> None:

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from turnstream.stream.deadletter import DeadLetterTopic, Place, dead_record, given_up_before
+from turnstream.stream.deadletter import (
+    DeadLetterTopic,
+    Place,
+    Stage,
+    dead_record,
+    given_up_before,
+)
 from turnstream.stream.handler import DeadLetterReason
 from turnstream.stream.letters import (
     FOREIGN,
@@ -27,6 +33,8 @@ DLQ = "turns.dlq"
 def put_aside(
     offset: int = 7,
     *,
+    role: str = "decide",
+    stage: Stage = "intake",
     reason: DeadLetterReason = "malformed",
     at: int = 5_000,
     where: int = 0,
@@ -36,7 +44,13 @@ def put_aside(
     """The letter of a record, read from where it was put, and all its headers."""
     topic = DeadLetterTopic(DLQ, partitions=1, max_bytes=max_bytes)
     dead = dead_record(
-        record(offset, **given), topic=topic, reason=reason, detail="why", attempts=2
+        record(offset, **given),
+        topic=topic,
+        role=role,
+        stage=stage,
+        reason=reason,
+        detail="why",
+        attempts=2,
     )
     kept = record(
         where, key=dead.key, value=dead.value, topic=DLQ, timestamp=at, headers=dead.headers
@@ -100,18 +114,19 @@ def test_what_somebody_else_wrote_is_foreign(headers: Headers) -> None:
 
     assert (FOREIGN, None, None) == (found.reason, found.source, found.origin)
     with pytest.raises(ValueError, match="does not say what record it was"):
-        replayed_headers(found, ())
+        replayed_headers(found, (), recipient="all")
 
 
 def test_a_replay_names_the_first_place_however_often_it_fails() -> None:
     """Headers of an earlier replay are replaced, all others stay in their order."""
     first, headers = put_aside(7, headers=(("trace", None), ("tenant", b"a")))
-    once = replayed_headers(first, split(headers)[0])
-    again, headers = put_aside(90, headers=once, reason="handler_failed")
-    twice = replayed_headers(again, split(headers)[0])
-    third, _ = put_aside(91, headers=twice, reason="handler_failed")
+    once = replayed_headers(first, split(headers)[0], recipient="answer")
+    again, headers = put_aside(90, headers=once, stage="handling", reason="handler_failed")
+    twice = replayed_headers(again, split(headers)[0], recipient="all")
+    third, _ = put_aside(91, headers=twice, stage="handling", reason="handler_failed")
 
     assert ("trace", None) == once[0] == twice[0]
+    assert b"answer" == dict(once)["turnstream.origin.for"]
     assert {
         "turnstream.origin.topic": b"turns",
         "turnstream.origin.partition": b"0",
@@ -126,15 +141,32 @@ def test_a_replay_names_the_first_place_however_often_it_fails() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("reason", "used"), [("malformed", 0), ("wrong_partition", 0), ("unsupported", 1)]
-)
-def test_ids_are_used_up_by_what_could_be_read(reason: DeadLetterReason, used: int) -> None:
+@pytest.mark.parametrize(("stage", "used"), [("intake", 0), ("handling", 1)])
+def test_ids_are_used_up_by_what_could_be_read(stage: Stage, used: int) -> None:
     """A record that nobody could read led to nothing, so its replay has the ids it always had."""
-    found, headers = put_aside(reason=reason)
+    found, headers = put_aside(reason="invalid", stage=stage)
 
     assert used == found.given_up
-    assert used == given_up_before(replayed_headers(found, split(headers)[0]))
+    assert used == given_up_before(replayed_headers(found, split(headers)[0], recipient="all"))
+
+
+@pytest.mark.parametrize(
+    ("role", "stage", "recipient"),
+    [
+        ("decide", "intake", "all"),
+        ("execute", "intake", "all"),
+        ("classify", "handling", "classify"),
+        ("decide", "handling", "decide"),
+        ("", "handling", None),
+        ("tomorrow", "handling", None),
+        ("decide", "tomorrow", None),
+    ],
+)
+def test_a_letter_says_who_has_not_handled_its_record(
+    role: str, stage: Any, recipient: str | None
+) -> None:
+    """The role that gave it up, or nobody has; what is not known is not guessed."""
+    assert recipient == letter(role=role, stage=stage).recipient
 
 
 @pytest.mark.parametrize("count", [b"", b"-1", b"x", b"1234567", b"\xb2", None])

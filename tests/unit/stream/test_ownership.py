@@ -10,6 +10,7 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from turnstream.metrics import Metrics
+from turnstream.stream.imprint import IMPRINT_KEY, imprint_of
 from turnstream.stream.observer import Observer
 from turnstream.stream.ownership import Ownership
 from turnstream.stream.restore import RestoredState
@@ -187,6 +188,57 @@ async def test_committed_offset_beyond_the_end_refuses_the_start() -> None:
     await owned.ownership.release()
 
 
+async def test_what_was_deleted_unhandled_is_reported_once_and_passed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By topic and range; the place to go on from is committed, for nothing may ever arrive."""
+    owned = Owned()
+    owned.broker.offsets = {TURNS: 0, RESULTS: None}
+    await owned.acquire(1)
+    await until(lambda: owned.producers[1].offsets() == {TURNS: 2})
+
+    assert [(TURNS, 2)] == owned.bench.observer.losses
+    (line,) = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert "offsets 0 to 1 of 'turns' partition 1 were deleted" in line
+    assert {TURNS: 2, RESULTS: 2} == {tp.topic: at for tp, at in owned.broker.sought.items()}
+
+    await owned.ownership.release()
+    owned.broker.offsets = {TURNS: 2, RESULTS: 2}
+    await owned.acquire(1)
+    await owned.ownership.release()
+
+    assert [(TURNS, 2)] == owned.bench.observer.losses
+    assert {} == owned.producers[1].offsets()
+
+
+async def test_a_marker_behind_the_last_record_is_committed() -> None:
+    """Retention removes it some day, and it would be taken for a record that nobody handled."""
+    owned = Owned()
+    owned.broker.offsets = {TURNS: 5, RESULTS: 5}
+    await owned.acquire(0)
+    turns, results = owned.ownership.dispatcher.sources
+    if turns.topic != TURNS:
+        turns, results = results, turns
+    owned.ownership.dispatcher.deliver({turns.tp: [record(5)]})
+    await until(lambda: owned.producers[0].offsets() == {TURNS: 6})
+    for source, position in ((turns, 7), (results, 5)):
+        source.observe_end(position, position=position, at=1)
+    owned.ownership.observed()
+    await until(lambda: owned.producers[0].offsets() == {TURNS: 7})
+
+    owned.ownership.dispatcher.deliver({turns.tp: [record(7, value=b"wait1")]})
+    turns.observe_end(9, position=9, at=2)
+    owned.ownership.observed()
+    await until(lambda: owned.bench.script.running == 1)
+    owned.ownership.observed()
+    owned.bench.script.gates["wait1"].set()
+    await until(lambda: owned.producers[0].offsets() == {TURNS: 8})
+
+    assert 3 == len(owned.producers[0].committed)
+
+    await owned.ownership.release()
+
+
 async def test_due_timer_asks_for_end_offsets_while_it_waits() -> None:
     """It fires after they show that no older record is left."""
     owned = Owned()
@@ -318,6 +370,58 @@ async def test_stores_are_closed_however_a_takeover_ends() -> None:
     assert [True, True] == [cast("Tracked", each.records).closed for each in states.values()]
 
     await owned.ownership.release()
+
+
+@pytest.mark.parametrize(
+    ("imprint", "problem"),
+    [
+        (b'{"format":99}', "partition 1 has format 99"),
+        (b'{"format":1,"partitions":2}', "partition 1 was written for 2 partitions"),
+    ],
+)
+async def test_a_changelog_that_is_not_for_this_program_refuses_the_start(
+    imprint: bytes, problem: str
+) -> None:
+    """Nothing is written to it, no input is taken, and the stores are closed."""
+    owned = Owned()
+    owned.ownership.partitions = 4
+    states = {0: RestoredState(Tracked()), 1: RestoredState(Tracked())}
+    states[1].apply([record(0, key=IMPRINT_KEY, value=imprint)], position=1)
+
+    async def restored(*_: Any, **__: Any) -> Mapping[int, RestoredState]:
+        return states
+
+    owned.ownership._restore = restored
+    with pytest.raises(StartRefused, match=problem):
+        await owned.acquire(0, 1)
+
+    assert [True, True] == [cast("Tracked", each.records).closed for each in states.values()]
+    assert "seek" not in owned.broker.log
+    assert frozenset() == owned.ownership.dispatcher.fetchable()
+
+    await owned.ownership.release()
+
+
+async def test_a_partition_added_since_the_start_refuses_before_anything_is_fenced() -> None:
+    """Its keys have their states in other partitions."""
+    owned = Owned()
+    owned.ownership.partitions = 4
+    with pytest.raises(StartRefused, match="migrate the state"):
+        await owned.acquire(3, 4)
+
+    assert [] == owned.broker.log
+
+
+async def test_lanes_write_the_partition_count_that_the_start_found() -> None:
+    """It is what another count is recognised by later."""
+    owned = Owned()
+    owned.ownership.partitions = 4
+    await owned.acquire(0)
+    owned.ownership.dispatcher.deliver({TopicPartition(TURNS, 0): [record(5)]})
+    await until(lambda: bool(owned.producers[0].sent(CHANGELOG)))
+    await owned.ownership.release()
+
+    assert (IMPRINT_KEY, imprint_of(4)) == owned.producers[0].sent(CHANGELOG)[0]
 
 
 async def test_revoke_while_many_states_are_read_does_not_wait_for_them() -> None:

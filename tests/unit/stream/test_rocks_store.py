@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turnstream.stream import rocks_store
+from turnstream.stream import rocks_layout, rocks_store
 from turnstream.stream.changelog import Changelog
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.restore import RestoredState, check_store
 from turnstream.stream.rocks_store import RocksRecords, open_records
 from turnstream.stream.role import StartRefused
@@ -85,6 +86,29 @@ async def test_a_partition_that_comes_back_finds_its_records(
     records.close()
 
 
+async def test_what_the_changelog_says_of_itself_is_found_again(tmp_path: Path) -> None:
+    """A restart does not read it once more: its record lies before the position."""
+    records = await opened(tmp_path)
+    state = RestoredState(records)
+    state.apply(
+        [record(0, key=IMPRINT_KEY, value=b"said"), record(1, key=b"a", value=b"1")], position=2
+    )
+    records.close()
+    records = await opened(tmp_path)
+
+    assert b"said" == records.imprint
+    assert 2 == records.position
+    assert {b"a": b"1"} == dict(records.items())
+
+    records.write({}, position=4, imprint=b"")
+    records.close()
+    records = await opened(tmp_path)
+
+    assert records.imprint is None
+
+    records.close()
+
+
 async def test_a_scan_given_up_does_not_keep_the_files(tmp_path: Path) -> None:
     """A partition may be revoked while its state is read, and come back at once."""
     await filled(tmp_path)
@@ -146,7 +170,7 @@ async def test_store_of_another_format_is_rebuilt(
 ) -> None:
     """An older or newer program laid the files out in another way."""
     await filled(tmp_path)
-    monkeypatch.setattr(rocks_store, "FORMAT", rocks_store.FORMAT + 1)
+    monkeypatch.setattr(rocks_layout, "FORMAT", rocks_layout.FORMAT + 1)
     records = await opened(tmp_path)
 
     assert records.position is None

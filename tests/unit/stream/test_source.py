@@ -9,11 +9,11 @@ from .lane_fakes import TURNS, Tally, record
 
 
 def taken(*offsets: int) -> tuple[Source[Tally], dict[int, Entry[Tally]]]:
-    """Return a source with entries taken, timestamps ten times their offsets."""
+    """Return a source with entries taken."""
     source: Source[Tally] = Source(TURNS, partition=0, priority=False, start=offsets[0])
     entries = {}
     for offset in offsets:
-        each = record(offset, timestamp=offset * 10)
+        each = record(offset)
         entries[offset] = Entry(each, source=source, key=b"k", event=None)
         source.order.append(entries[offset])
     return source, entries
@@ -30,7 +30,6 @@ def test_prefix_stops_at_the_first_unfinished_entry() -> None:
 
     assert source.advance()
     assert 7 == source.prefix
-    assert 60 == source.handled_through
 
 
 @given(st.permutations(range(8)))
@@ -77,3 +76,35 @@ def test_later_end_offsets_do_not_move_the_mark() -> None:
     source.settle_mark()
 
     assert 5_000 == source.handled_through
+
+
+def test_a_records_timestamp_proves_nothing() -> None:
+    """It is its sender's: one from the future would speak for records that are still to come."""
+    source, entries = taken(0, 1)
+    entries[0].timestamp = 10**12
+    entries[0].done = True
+
+    assert source.advance()
+    source.settle_mark()
+    assert 0 == source.handled_through
+
+
+def test_what_was_observed_at_a_time_to_come_is_forgotten() -> None:
+    """A clock put forward and back: the time passes again, with records of its own."""
+    source, entries = taken(0)
+    entries[0].done = True
+    source.advance()
+    source.observe_end(1, position=1, at=9_000)
+    source.settle_mark()
+    source.observe_end(1, position=1, at=9_500)
+    source.distrust(9_500)
+
+    assert (9_000, (1, 9_500)) == (source.handled_through, source.mark)
+
+    source.distrust(9_200)
+
+    assert (9_000, None) == (source.handled_through, source.mark)
+
+    source.distrust(8_999)
+
+    assert 0 == source.handled_through

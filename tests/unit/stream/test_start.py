@@ -1,9 +1,19 @@
-"""Where a new group may start."""
+"""Where a new group may start, and what topics must take."""
+
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import TransactionalIdAuthorizationFailed
+from aiokafka.structs import TopicPartition
 
+from turnstream.stream import start
 from turnstream.stream.role import StartRefused
 from turnstream.stream.start import start_time_ms
+from turnstream.stream.transaction import MAX_BATCH_BYTES
+
+from .lane_fakes import CHANGELOG, OUT, RESULTS, TURNS, settings
 
 
 @pytest.mark.parametrize(
@@ -24,3 +34,105 @@ def test_refuses_anything_else() -> None:
     """The message says what is allowed."""
     with pytest.raises(StartRefused, match="latest"):
         start_time_ms("yesterday")
+
+
+def test_topics_must_take_the_largest_batch_that_this_role_sends_them() -> None:
+    """Where the broker does not tell, nothing is refused; a dead letter can be cut short."""
+    of = settings(
+        writes=frozenset({OUT}), max_publication_bytes=300_000, max_record_bytes=1_000_000
+    )
+    largest = start._largest_batches(of, dead_letters=[f"{TURNS}.dlq"])
+
+    assert {
+        OUT: 301_024,
+        CHANGELOG: 1_001_024,
+        f"{TURNS}.dlq": MAX_BATCH_BYTES,
+    } == largest
+
+    start._check_limits({}, largest=largest)
+    start._check_limits({OUT: 301_024, CHANGELOG: 1_048_588}, largest=largest)
+    with pytest.raises(StartRefused) as refused:
+        start._check_limits({OUT: 301_023, CHANGELOG: 5}, largest=largest)
+    assert (
+        f"topic {OUT} takes 301,023 bytes, this role writes up to 301,024; topic {CHANGELOG} takes "
+        "5 bytes, this role writes up to 1,001,024: raise max.message.bytes of each"
+    ) == str(refused.value)
+
+
+def test_small_publications_still_come_in_whole_batches() -> None:
+    """Many records share a batch: a topic that takes one of them takes not all."""
+    of = settings(writes=frozenset({OUT}), max_publication_bytes=100)
+
+    assert MAX_BATCH_BYTES == start._largest_batches(of, dead_letters=[])[OUT]
+
+
+@pytest.mark.parametrize(
+    ("counts", "problem"),
+    [
+        ({TURNS: 4, RESULTS: 6, CHANGELOG: 4}, "same number of partitions: turns has 4, results"),
+        ({TURNS: 4, RESULTS: 4, CHANGELOG: 6}, "changelog 'changelog' was made for 6 partitions"),
+        ({TURNS: 4, RESULTS: 0, CHANGELOG: 0}, "topics do not exist: results, changelog; create"),
+    ],
+)
+def test_topics_that_do_not_fit_together_refuse_the_start(
+    counts: dict[str, int], problem: str
+) -> None:
+    """The message names them, and what each has."""
+    with pytest.raises(StartRefused, match=problem):
+        start._check_partition_counts(counts, settings=settings())
+
+
+class NewGroup:
+    """A consumer of a group that has committed nothing."""
+
+    async def committed(self, tp: TopicPartition) -> int | None:
+        """Nothing."""
+        return None
+
+    def assign(self, tps: Sequence[TopicPartition]) -> None:
+        """Accept."""
+
+    async def beginning_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """All are empty."""
+        return dict.fromkeys(tps, 0)
+
+
+class Unauthorized:
+    """A producer whose transactional id the broker does not allow to this user."""
+
+    client = None
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.stopped = False
+        made.append(self)
+
+    async def start(self) -> None:
+        """Be refused."""
+        raise TransactionalIdAuthorizationFailed
+
+    async def stop(self) -> None:
+        """Take note."""
+        self.stopped = True
+
+
+made: list[Unauthorized] = []
+
+
+async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The message says what was tried and what the broker said; no client is left open."""
+    monkeypatch.setattr(start, "AIOKafkaProducer", Unauthorized)
+    monkeypatch.setattr(start, "wait_for_nodes", lambda *_, **__: None)
+    made.clear()
+    with pytest.raises(StartRefused, match=r"where group 'group' starts: Transactional.*Failed"):
+        await start._check_offsets(
+            cast("AIOKafkaConsumer", NewGroup()),
+            partitions=2,
+            settings=settings(start_from="earliest"),
+        )
+
+    assert [("group-start", True)] == [
+        (each.options["transactional_id"], each.stopped) for each in made
+    ]

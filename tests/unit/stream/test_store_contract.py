@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from turnstream.stream.changelog import Changelog
+from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.rocks_store import open_records
 from turnstream.stream.store import MemoryRecords, Records, Store
 
@@ -101,7 +102,10 @@ def test_changes_are_seen_before_and_after_a_scan(records: Records) -> None:
     assert 1 == len(records)
 
 
-@pytest.mark.parametrize("key", [b"", b"!position", b"!identity", b"k", b"\x00\xff", "é".encode()])
+@pytest.mark.parametrize(
+    "key",
+    [b"", b"!position", b"!identity", b"!imprint", b"k", b"\x00\xff", IMPRINT_KEY, "é".encode()],
+)
 def test_any_key_is_a_key(records: Records, key: bytes) -> None:
     """Nothing that a store keeps for itself can be met or overwritten by a record."""
     records.write({key: b"v"}, position=3)
@@ -109,6 +113,7 @@ def test_any_key_is_a_key(records: Records, key: bytes) -> None:
     assert [(key, b"v")] == list(records.items())
     assert b"v" == records.get(key)
     assert 3 == records.position
+    assert records.imprint is None
 
 
 def test_a_position_alone_can_be_written(records: Records) -> None:
@@ -131,6 +136,27 @@ def test_cleared_records_are_gone_with_their_position(records: Records) -> None:
     records.write({b"b": b"2"}, position=1)
 
     assert {b"b": b"2"} == dict(records.items())
+
+
+def test_what_the_changelog_says_of_itself_is_kept_and_is_no_record(records: Records) -> None:
+    """It is neither listed nor counted, and stays until something else is said."""
+    said = [records.imprint]
+    records.write({b"a": b"1"}, position=2, imprint=b"one")
+    records.write({b"b": b"2"}, position=4)
+    said.append(records.imprint)
+
+    assert {b"a": b"1", b"b": b"2"} == dict(records.items())
+    assert 2 == len(records)
+
+    records.write({}, position=6, imprint=b"two")
+    said.append(records.imprint)
+    records.write({}, position=8, imprint=b"")
+    said.append(records.imprint)
+    records.write({}, position=9, imprint=b"three")
+    records.clear("as told")
+    said.append(records.imprint)
+
+    assert [None, b"one", b"two", None, None] == said
 
 
 def test_close_may_be_called_again(records: Records) -> None:

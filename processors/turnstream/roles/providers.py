@@ -1,0 +1,57 @@
+"""The deciders of a process, each with what is known of its health."""
+
+import time
+from collections.abc import Mapping
+
+from turnstream.config import AskingSettings
+from turnstream.core.ports import Decider
+from turnstream.roles.asking import Effort, Provider
+from turnstream.roles.breaker import CircuitBreaker
+from turnstream.roles.deployment import Candidate, Deployment
+
+
+def effort_of(settings: AskingSettings) -> Effort:
+    """How hard a role tries for a proposal."""
+    return Effort(
+        attempts=settings.decider_attempts,
+        timeout=settings.decider_timeout_seconds,
+        backoff=settings.decider_backoff_seconds,
+        backoff_max=settings.decider_backoff_max_seconds,
+        patience=settings.decider_patience_seconds,
+    )
+
+
+def providers_of(deployment: Deployment) -> Mapping[str, Provider]:
+    """Agent name to its decider; agents with the same one share what is known of its health."""
+    named: dict[str, Provider] = {}
+    found: dict[str, Provider] = {}
+    for agent, decider in deployment.deciders().items():
+        name = deployment.catalog.agents[agent].decider
+        if name not in named:
+            named[name] = _provider(name, decider, deployment.settings.decide)
+        found[agent] = named[name]
+    _watch(deployment, named)
+    return found
+
+
+def candidate_of(deployment: Deployment, candidate: Candidate) -> Provider:
+    """The one decider of a shadow, whose name is in the configuration's section `shadow`."""
+    settings = deployment.settings.shadow
+    made = _provider(settings.decider, candidate.decider(settings.decider), settings)
+    _watch(deployment, {made.name: made})
+    return made
+
+
+def _provider(name: str, decider: Decider, settings: AskingSettings) -> Provider:
+    breaker = CircuitBreaker(
+        failures=settings.decider_breaker_failures,
+        cool_down_seconds=settings.decider_breaker_cool_down_seconds,
+        now=time.monotonic,
+    )
+    return Provider(name, decider, breaker)
+
+
+def _watch(deployment: Deployment, named: Mapping[str, Provider]) -> None:
+    deployment.metrics.watch_deciders(
+        lambda: {name: provider.breaker.state for name, provider in named.items()}
+    )

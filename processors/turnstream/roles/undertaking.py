@@ -1,0 +1,231 @@
+"""A call on its way: from the record that it is about to be made to its end, whatever happens.
+
+Everything of a call that goes over a network or into the journal is here; what must not be
+undertaken at all, :mod:`turnstream.roles.execute` and the gate have said before.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import cast
+
+import structlog
+
+from turnstream.core.definitions import Tool
+from turnstream.core.events import ToolError, ToolOutcome
+from turnstream.core.ports import ToolCall, ToolReply
+from turnstream.core.publications import ActionEvent, CallPayload
+from turnstream.metrics import Metrics
+from turnstream.roles.calling import ToolCalls, pause, repeatable
+from turnstream.roles.gate import Gate, arguments_of
+from turnstream.roles.journal import Execution
+from turnstream.roles.reporting import Ended, Reporter
+from turnstream.stream import Handled, LaneContext, Record, failpoints
+
+log = structlog.get_logger(__name__)
+
+
+class Undertakings:
+    """Makes decided calls, and finds out about those that nobody has a reply of."""
+
+    def __init__(
+        self,
+        calls: ToolCalls,
+        *,
+        gate: Gate,
+        reports: Reporter,
+        metrics: Metrics,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            calls: the tools.
+            gate: says whether a call may still be made.
+            reports: turns ends into what is committed.
+            metrics: where calls are counted.
+            now_ms: the wall clock.
+        """
+        self._calls = calls
+        self._gate = gate
+        self._reports = reports
+        self._metrics = metrics
+        self._now_ms = now_ms
+
+    async def begin(
+        self,
+        record: Record,
+        action: ActionEvent,
+        *,
+        tool: Tool,
+        attempt: int,
+        lane: LaneContext[Execution],
+    ) -> Handled[Execution]:
+        """Write down that the call is about to be made, then make it."""
+        await failpoints.reach("before_started")
+        await lane.commit(_key(record, action), self._reports.started(action, attempt))
+        await failpoints.reach("after_started")
+        return await self.go_on(
+            record, action, tool=tool, attempt=attempt, perhaps_done=False, lane=lane
+        )
+
+    async def go_on(
+        self,
+        record: Record,
+        action: ActionEvent,
+        *,
+        tool: Tool,
+        attempt: int,
+        perhaps_done: bool,
+        lane: LaneContext[Execution],
+    ) -> Handled[Execution]:
+        """Make a call that is in the journal, again if it may be repeated."""
+        call = cast("CallPayload", action.call)
+        while True:
+            reply = await self._attempt(action, call, tool=tool, lane=lane)
+            await failpoints.reach("after_call")
+            perhaps_done = perhaps_done or reply.outcome_unknown
+            ended = self._reports.judged(tool, reply, attempt=attempt, perhaps_done=perhaps_done)
+            wait = pause(tool, attempt, reply=reply, seed=action.action_id)
+            if (
+                not reply.retryable
+                or not repeatable(tool)
+                or attempt >= tool.retry.attempts
+                or wait is None
+                or self._now_ms() + wait * 1000 >= call.deadline_at
+                or self._calls.left_alone(call.tool)
+            ):
+                return await self._concluded(record, action, ended, tool=tool, lane=lane)
+            failed = self._reports.failed(record, action, ended)
+            attempt += 1
+            await lane.commit(
+                _key(record, action), self._reports.started(action, attempt), (failed,)
+            )
+            await lane.rest(wait)
+            # The wait may have been longer than asked for, and others have called meanwhile.
+            if self._now_ms() >= call.deadline_at or not self._calls.allow(call.tool):
+                return await self._concluded(record, action, ended, tool=tool, lane=lane)
+            self._metrics.tool_retried(call.tool)
+
+    async def _attempt(
+        self,
+        action: ActionEvent,
+        call: CallPayload,
+        *,
+        tool: Tool,
+        lane: LaneContext[Execution],
+    ) -> ToolReply:
+        request = _request(action, call)
+        if tool.effect == "write":
+            lane.ensure_owned()
+            request = replace(request, sending=lane.ensure_owned)
+        return await self._calls.attempt(request)
+
+    # --- calls that nobody has a reply of -------------------------------------------------------
+
+    def settle(
+        self,
+        record: Record,
+        action: ActionEvent,
+        *,
+        tool: Tool | None,
+        state: Execution,
+        lane: LaneContext[Execution],
+    ) -> Handled[Execution] | Awaitable[Handled[Execution]]:
+        """Go on with a call that was begun and must not simply be made again."""
+        call = cast("CallPayload", action.call)
+        if (
+            tool is None
+            or tool.effect == "read"
+            or not self._calls.reconciles(call.tool)
+            or arguments_of(call) is None
+        ):
+            return self.interrupted(record, action, tool, attempts=state.attempts)
+        return self._reconciled(record, action, tool=tool, state=state, lane=lane)
+
+    async def _reconciled(
+        self,
+        record: Record,
+        action: ActionEvent,
+        *,
+        tool: Tool,
+        state: Execution,
+        lane: LaneContext[Execution],
+    ) -> Handled[Execution]:
+        """Ask what became of a call; make it again only if it certainly was not carried out."""
+        call = cast("CallPayload", action.call)
+        # The service may still be at work on it: not found would then be no last word.
+        over_at = state.updated_at + tool.timeout_seconds * 1000
+        left = min((over_at - self._now_ms()) / 1000, tool.timeout_seconds)
+        if left > 0:
+            await lane.rest(left)
+        found = await self._calls.reconcile(_request(action, call), tool=tool, lane=lane)
+        attempts = state.attempts
+        if found.verdict == "found" and found.reply is not None:
+            ended = self._reports.judged(tool, found.reply, attempt=attempts, perhaps_done=True)
+            return self.end(record, action, ended)
+        if found.verdict == "unknown":
+            return self.interrupted(record, action, tool, attempts=attempts)
+        if self._gate.refusal(action, call, tool) is None and self._calls.allow(call.tool):
+            return await self.begin(record, action, tool=tool, attempt=attempts + 1, lane=lane)
+        error = ToolError(code="interrupted", message="the call was begun and had no effect")
+        return self.end(record, action, Ended("failed", attempts=attempts, error=error))
+
+    async def _concluded(
+        self,
+        record: Record,
+        action: ActionEvent,
+        ended: Ended,
+        *,
+        tool: Tool,
+        lane: LaneContext[Execution],
+    ) -> Handled[Execution]:
+        """End a call; where its outcome is unknown, the tool may know."""
+        call = cast("CallPayload", action.call)
+        if ended.outcome == "outcome_unknown" and self._calls.reconciles(call.tool):
+            found = await self._calls.reconcile(_request(action, call), tool=tool, lane=lane)
+            # Not found means little so soon after a call that may still be under way.
+            if found.reply is not None:
+                sent = ended.reply.body_hash if ended.reply is not None else None
+                reply = replace(found.reply, body_hash=sent)
+                ended = self._reports.judged(tool, reply, attempt=ended.attempts, perhaps_done=True)
+        return self.end(record, action, ended)
+
+    def interrupted(
+        self, record: Record, action: ActionEvent, tool: Tool | None, *, attempts: int
+    ) -> Handled[Execution]:
+        """End a call that was begun and whose reply nobody has."""
+        message = "the call was begun and its reply is not known"
+        error = ToolError(code="interrupted", message=message)
+        reads = tool is not None and tool.effect == "read"
+        outcome: ToolOutcome = "failed" if reads else "outcome_unknown"
+        return self.end(record, action, Ended(outcome, attempts=attempts, error=error))
+
+    def end(self, record: Record, action: ActionEvent, ended: Ended) -> Handled[Execution]:
+        """The last record of the journal and the final result, committed together."""
+        call = cast("CallPayload", action.call)
+        self._metrics.tool_called(call.tool, outcome=ended.outcome)
+        if ended.outcome != "done":
+            log.warning(
+                "call ended without a result",
+                # A tool's name is the catalog's only if the catalog knows it.
+                tool=call.tool if call.tool in self._calls else None,
+                outcome=ended.outcome,
+                error=ended.error.code if ended.error is not None else None,
+                attempts=ended.attempts,
+            )
+        return self._reports.ended(record, action, ended)
+
+
+def _key(record: Record, action: ActionEvent) -> bytes:
+    """The key of an action's journal record."""
+    return cast("bytes", record.key) + b"/" + action.action_id.encode()
+
+
+def _request(action: ActionEvent, call: CallPayload) -> ToolCall:
+    return ToolCall(
+        tool=call.tool,
+        arguments=arguments_of(call) or {},
+        idempotency_key=action.action_id,
+        subject_id=call.subject_id,
+        conversation_id=action.conversation_id,
+    )
