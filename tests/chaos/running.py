@@ -252,7 +252,7 @@ async def _happen(fault: Fault, crew: Crew, broker: KafkaBroker, traffic: Traffi
             broker.kill()
             await asyncio.to_thread(broker.start)
         case "refusal":
-            await _refuse(crew.stage, traffic)
+            return await _refuse(fault, crew.stage)
         case "disk_full":
             return await _fill_disk(fault, crew)
         case "kill":
@@ -337,7 +337,7 @@ async def _fill_disk(fault: Fault, crew: Crew) -> str | None:
     """Let no file of a worker grow any more: what a full disk is to it."""
     worker = await crew.one(fault.role)
     if worker.home is None:
-        return f"{fault}: state is in memory"
+        return str(fault)
     resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, (1, 1))
     try:
         await until(lambda: worker.ended, "its end", seconds=_REACHED)
@@ -347,7 +347,7 @@ async def _fill_disk(fault: Fault, crew: Crew) -> str | None:
     return None
 
 
-async def _refuse(stage: Stage, traffic: Traffic) -> None:
+async def _refuse(fault: Fault, stage: Stage) -> str | None:
     """Let the broker refuse what decide publishes, for a while."""
     topic = stage.topic("conversation.actions")
     admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap)
@@ -355,15 +355,19 @@ async def _refuse(stage: Stage, traffic: Traffic) -> None:
     try:
         await _limited(admin, topic, 200)
         before = len([one for one in stage.workers if one.ended])
-        with contextlib.suppress(NotInTime):
+        try:
             await until(
                 lambda: len([one for one in stage.workers if one.ended]) > before,
                 "a worker that gives up",
                 seconds=20,
             )
-        await _limited(admin, topic, 1_048_576)
+        except NotInTime:
+            return str(fault)
+        finally:
+            await _limited(admin, topic, 1_048_576)
     finally:
         await admin.close()
+    return None
 
 
 async def _recreate(stage: Stage) -> list[Finding]:

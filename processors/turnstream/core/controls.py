@@ -50,7 +50,7 @@ def closed(state: Conversation, cause: Input, *, forgotten: bool = False) -> Ste
     That goes too, with the record, as soon as the committed offsets have passed it.
     """
     if state.phase == "closed":
-        return Step(state)
+        return Step(evolved(state, turn_ids={}) if forgotten else state)
     state, said = end_said(state, cause)
     left = Conversation(
         input_no=state.input_no,

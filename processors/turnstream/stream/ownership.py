@@ -18,6 +18,7 @@ from turnstream.stream.liveness import Stalls
 from turnstream.stream.restore import restore
 from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.source import Source
+from turnstream.stream.takeover import step
 from turnstream.stream.transaction import lane_producer
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Ownership(Generic[S]):
 
         Raises:
             StartRefused: State and topics do not belong together.
+            TakeoverStalled: The broker went away meanwhile.
         """
         epoch = self.epoch
         task = self._acquiring = asyncio.create_task(
@@ -134,7 +136,8 @@ class Ownership(Generic[S]):
         #    had open is ended, so what is committed now is all there will be.
         await failpoints.reach("before_fence")
         lanes = self._lanes = {partition: self._new_lane(partition) for partition in partitions}
-        await asyncio.gather(*(lane.fence() for lane in lanes.values()))
+        async with step("fencing the former owner"):
+            await asyncio.gather(*(lane.fence() for lane in lanes.values()))
         await failpoints.reach("after_fence")
         # 2. Restore the committed state.
         tps = [
@@ -151,7 +154,8 @@ class Ownership(Generic[S]):
                     partition=partition,
                     partitions=self.partitions,
                 )
-            ends = await positions.ends(tps)
+            async with step("the end offsets"):
+                ends = await positions.ends(tps)
             await self._load(states, ends=ends)
         except BaseException:
             # Not all lanes have taken theirs over, which they would close.
@@ -161,8 +165,9 @@ class Ownership(Generic[S]):
         await failpoints.reach("after_restore")
         # 3. Read the committed offsets. Every partition of a group that ever started has one; a
         #    topic added later starts at its beginning.
-        committed = await positions.committed(tps)
-        beginnings = await positions.beginnings(tps)
+        async with step("the committed and first offsets"):
+            committed = await positions.committed(tps)
+            beginnings = await positions.beginnings(tps)
         starts = {
             tp: _start(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
             for tp in tps
@@ -171,7 +176,8 @@ class Ownership(Generic[S]):
         passed = {tp for tp in tps if self._lost(tp, committed.get(tp), beginnings[tp])}
         await failpoints.reach("after_committed")
         # 4. Seek every source partition, offset 0 and never-committed ones included.
-        await positions.seek(starts)
+        async with step("the read positions"):
+            await positions.seek(starts)
         await failpoints.reach("after_seek")
         # 5. Open the intake.
         for partition, lane in lanes.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import time
@@ -18,6 +17,7 @@ from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.role import StartRefused, now_ms
 from turnstream.stream.store import MemoryRecords, Records
 from turnstream.stream.store_folder import check_data_dir, remove_abandoned
+from turnstream.stream.takeover import step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from turnstream.stream.changelog import Changelog
     from turnstream.stream.handler import Record
     from turnstream.stream.settings import StreamSettings
-
-_STALL_SECONDS: Final = 60.0
-"""Time without a single new offset after which a restore is given up: a broker that answers with
-nothing would otherwise leave the partitions without an owner that works."""
 
 _POLL_MS: Final = 500
 
@@ -112,7 +108,7 @@ async def restore(
 
     Raises:
         StoreFailed: A local store cannot be used; see `Records`.
-        TimeoutError: The broker gave nothing for a minute.
+        TakeoverStalled: The broker gave nothing for a minute.
     """
     began = time.monotonic()
     changelog = None if settings.store == "memory" else await identify(settings)
@@ -162,12 +158,13 @@ async def _catch_up(states: Mapping[int, RestoredState], *, settings: StreamSett
         **settings.security.client_options(),
     )
     tps = [TopicPartition(settings.changelog, partition) for partition in states]
-    await consumer.start()
     try:
-        consumer.assign(tps)
-        starts = await consumer.beginning_offsets(tps)
-        at = now_ms()
-        ends = await consumer.end_offsets(tps)
+        async with step("the ends of the changelog"):
+            await consumer.start()
+            consumer.assign(tps)
+            starts = await consumer.beginning_offsets(tps)
+            at = now_ms()
+            ends = await consumer.end_offsets(tps)
         behind: set[TopicPartition] = set()
         for tp in tps:
             state = states[tp.partition]
@@ -176,7 +173,7 @@ async def _catch_up(states: Mapping[int, RestoredState], *, settings: StreamSett
             if start < ends[tp]:
                 behind.add(tp)
         while behind:
-            async with asyncio.timeout(_STALL_SECONDS):
+            async with step("reading the changelog"):
                 fetched: Mapping[TopicPartition, Sequence[Record]] = {}
                 before = [await consumer.position(tp) for tp in behind]
                 after = before
@@ -185,11 +182,13 @@ async def _catch_up(states: Mapping[int, RestoredState], *, settings: StreamSett
                     after = [await consumer.position(tp) for tp in behind]
                     if fetched:
                         break
+                positions = {tp: await consumer.position(tp) for tp in behind}
             for tp, records in fetched.items():
                 states[tp.partition].apply(records, position=records[-1].offset + 1)
             await failpoints.reach("during_restore")
-            behind = {tp for tp in behind if await consumer.position(tp) < ends[tp]}
+            behind = {tp for tp in behind if positions[tp] < ends[tp]}
         for tp in tps:
             states[tp.partition].records.write({}, position=ends[tp], at=at)
     finally:
-        await consumer.stop()
+        async with step("closing the reader of the changelog"):
+            await consumer.stop()

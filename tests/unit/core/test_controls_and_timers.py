@@ -67,6 +67,17 @@ def test_closing_leaves_only_what_protects(kind: str) -> None:
     assert () == talk.last
 
 
+def test_to_forget_a_closed_conversation_takes_the_ids_of_its_turns() -> None:
+    """They protect against repetition until the record is removed; forgetting goes further."""
+    talk = Driver()
+    talk.turn("help", ask())
+    talk.control("close")
+    talk.control("forget")
+
+    assert {} == talk.conversation.turn_ids
+    assert "closed" == talk.phase
+
+
 def test_a_command_of_a_newer_writer() -> None:
     """A command that is not known is kept in the dead letters and changes nothing."""
     talk = Driver()

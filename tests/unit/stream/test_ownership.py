@@ -10,12 +10,14 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from turnstream.metrics import Metrics
+from turnstream.stream import takeover
 from turnstream.stream.imprint import IMPRINT_KEY, imprint_of
 from turnstream.stream.observer import Observer
 from turnstream.stream.ownership import Ownership
 from turnstream.stream.restore import RestoredState
 from turnstream.stream.role import StartRefused
 from turnstream.stream.store import MemoryRecords
+from turnstream.stream.takeover import TakeoverStalled
 
 from .lane_fakes import (
     CHANGELOG,
@@ -177,6 +179,23 @@ async def test_revoke_during_takeover_stops_it() -> None:
     assert "seek" not in owned.broker.log
     assert frozenset() == owned.ownership.dispatcher.fetchable()
     assert "stop" == owned.broker.log[-1]
+
+
+@pytest.mark.parametrize("question", ["committed", "beginnings", "ends", "seek"])
+async def test_a_broker_that_goes_away_during_a_takeover_ends_it(
+    monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """Kafka clients wait without a bound; partitions would have an owner that never works."""
+    owned = Owned()
+    monkeypatch.setattr(takeover, "STEP_SECONDS", 0.001)
+
+    async def silent(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(owned.broker, question, silent)
+
+    with pytest.raises(TakeoverStalled, match="no answer from the broker"):
+        await owned.acquire(0)
 
 
 async def test_committed_offset_beyond_the_end_refuses_the_start() -> None:
