@@ -31,7 +31,7 @@ def main() -> None:
                 slow_model,
                 bootstrap,
                 count=4_000 if quick else 20_000,
-                rounds=1 if quick else 2,
+                rounds=1 if quick else 3,
                 sequential=40 if quick else 100,
             ),
             "latency": lambda: _of(latency, bootstrap, rates=[500], seconds=5 if quick else 20),
