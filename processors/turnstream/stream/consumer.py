@@ -68,6 +68,7 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
             check_crcs=settings.check_crcs,
+            metadata_max_age_ms=_METADATA_AGE_MS,
             **settings.security.client_options(),
         )
 
@@ -139,6 +140,11 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         return {tp: await consumer.position(tp) for tp in tps}
 
+
+_METADATA_AGE_MS: Final = 10_000
+"""How long a look at the cluster is taken for true. A broker that has just come back may not know
+its topics yet, and a leader that assigns by that look gives nobody anything. The next look shows
+the topics, and makes the group assign anew; the client's own five minutes would be an outage."""
 
 _NO_POLL_LIMIT_MS: Final = 86_400_000
 """A worker without partitions does not poll; with Kafka's default it would leave the group after
