@@ -17,7 +17,7 @@ from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.registry import codec_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from turnstream.config import Settings
     from turnstream.stream.codec import Codec
@@ -149,7 +149,7 @@ async def _assign(
 ) -> dict[TopicPartition, int]:
     """Begin to read; where to stop, for the partitions with something to read."""
     first, last = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
-    if since is not None:
+    if since is not None and await _knows_times(consumer, first, last):
         found = await consumer.offsets_for_times(dict.fromkeys(tps, max(0, since)))
         first |= {tp: last[tp] if at is None else at.offset for tp, at in found.items()}
     left: dict[TopicPartition, int] = {}
@@ -160,6 +160,20 @@ async def _assign(
         else:
             consumer.pause(tp)
     return left
+
+
+async def _knows_times(
+    consumer: AIOKafkaConsumer,
+    first: Mapping[TopicPartition, int],
+    last: Mapping[TopicPartition, int],
+) -> bool:
+    """Whether the broker finds records by their time; the embedded one does not.
+
+    Then all are read, and their own times decide.
+    """
+    filled = [tp for tp in first if first[tp] < last[tp]]
+    found = await consumer.offsets_for_times(dict.fromkeys(filled, 0)) if filled else {}
+    return all(at is not None for at in found.values())
 
 
 async def _decoded(codec: Codec, value: bytes | None) -> ShadowComparison | None:

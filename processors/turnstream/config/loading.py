@@ -70,7 +70,8 @@ class Settings(BaseSettings):
     registry: RegistrySettings | None = None
     turns: TurnsSettings = TurnsSettings()
     start_from: str | None = None
-    """Where a group without committed offsets begins: latest, earliest, or an ISO timestamp."""
+    """Where a group without committed offsets begins: latest, earliest, or an ISO timestamp
+    with its UTC offset."""
     stream: StreamOptions = StreamOptions()
     catalog: Path = Path("catalog.yaml")
     deciders: dict[str, DeciderSettings] = {}

@@ -12,7 +12,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    model_validator,
+)
 
 from turnstream.core.contract import Action, HandoffCause
 from turnstream.core.errors import DefinitionError
@@ -120,7 +128,8 @@ class ToolErrorRule(Definition):
 
     description: str
     answer: str | None = None
-    """Approved answer that explains it; without one the conversation is handed off."""
+    """Approved answer that explains it, whose `of_tool` names this tool; without one the
+    conversation is handed off."""
 
 
 class HttpReconcile(Definition):
@@ -213,7 +222,21 @@ class FunctionBinding(Definition):
     does not know."""
 
 
-Binding = Annotated[HttpBinding | FunctionBinding, Field(discriminator="kind")]
+def _binding_kind(value: object) -> object:
+    """A binding is one to HTTP unless it says otherwise."""
+    if isinstance(value, Mapping):
+        return value.get("kind", "http")
+    return getattr(value, "kind", None)
+
+
+Binding = Annotated[
+    Annotated[HttpBinding, Tag("http")] | Annotated[FunctionBinding, Tag("function")],
+    Discriminator(
+        _binding_kind,
+        custom_error_type="binding_kind",
+        custom_error_message="`kind` of a binding is http or function",
+    ),
+]
 
 
 class Tool(Definition):

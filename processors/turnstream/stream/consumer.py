@@ -191,12 +191,14 @@ class LaneConsumer(driver.Consumer):
                     # aiokafka takes an empty set for all partitions.
                     await dispatcher.wait_fetchable(_POLL_SECONDS)
                     continue
-                epoch = ownership.epoch
-                fetched = await self._fetch(set(fetchable), ownership)
+                async with ownership.reading:
+                    epoch = ownership.epoch
+                    fetched = await self._fetch(set(fetchable), ownership)
+                    if fetched and epoch == ownership.epoch:
+                        dispatcher.deliver(fetched)
                 if mended != self._mended:
                     self._report_mended()
-                if fetched and epoch == ownership.epoch:
-                    dispatcher.deliver(fetched)
+                if fetched:
                     await asyncio.sleep(0)
         except self.consumer_stopped_errors:
             if not self.app.should_stop:

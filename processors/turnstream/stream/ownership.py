@@ -97,6 +97,10 @@ class Ownership(Generic[S]):
         """
         self.epoch = 0
         """Counts releases: what was fetched in an older epoch must not be delivered."""
+        self.reading = asyncio.Lock()
+        """Held from the start of a fetch to its delivery. No position is sought meanwhile: the
+        fetch would return what stands there, to be dropped as of an older epoch, and the next one
+        would go on behind it."""
         self.stalls = Stalls(slots=role.settings.slots)
         self._lanes: dict[int, Lane[S]] = {}
         self._acquiring: asyncio.Task[None] | None = None
@@ -176,7 +180,7 @@ class Ownership(Generic[S]):
         passed = {tp for tp in tps if self._lost(tp, committed.get(tp), beginnings[tp])}
         await failpoints.reach("after_committed")
         # 4. Seek every source partition, offset 0 and never-committed ones included.
-        async with step("the read positions"):
+        async with step("the read positions"), self.reading:
             await positions.seek(starts)
         await failpoints.reach("after_seek")
         # 5. Open the intake.

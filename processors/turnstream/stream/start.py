@@ -279,6 +279,15 @@ async def _resolve(
     if start_from == "latest":
         return ends
     at = start_time_ms(start_from)
+    beginnings = await consumer.beginning_offsets(tps)
+    filled = [tp for tp in tps if beginnings[tp] < ends[tp]]
+    known = await consumer.offsets_for_times(dict.fromkeys(filled, 0)) if filled else {}
+    if None in known.values():
+        # The embedded broker: "nothing after that time" would pass over all that is there.
+        raise StartRefused(
+            f"start_from is {start_from!r}, but the broker does not find records by their time: "
+            "use `latest` or `earliest`"
+        )
     after = await consumer.offsets_for_times(dict.fromkeys(tps, at))
     return {tp: ends[tp] if (hit := after.get(tp)) is None else hit.offset for tp in tps}
 

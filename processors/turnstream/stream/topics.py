@@ -291,12 +291,13 @@ class _Cluster:
 
     async def _settings(self, names: Sequence[str]) -> dict[str, dict[str, tuple[str, bool]]]:
         """Give each topic's settings: name to value, and whether the topic set it itself."""
-        if not names:
-            return {}
-        resources_ = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        # One that is not there is asked about where none is: whether the broker tells at all.
+        resources_ = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names or ("-",)]
         found: dict[str, dict[str, tuple[str, bool]]] = {}
         for response in await self._client.describe_configs(resources_):
             for code, message, _, name, entries in response.resources:
+                if not names:
+                    continue
                 if code:
                     raise TopicsRefused(
                         f"cannot read the settings of topic {name!r}: "

@@ -327,6 +327,15 @@ RETURN_BOOK = with_change("effect: read", "effect: write").replace(
 """The small catalog with a write that can be asked about."""
 
 
+def test_a_binding_is_one_to_http_unless_it_says_otherwise(write: Write) -> None:
+    """Most are; and another word is refused with those that there are."""
+    plain = load_catalog(write(with_change("kind: http", ""))).catalog
+    (fault,) = faults(write(with_change("kind: http", "kind: smoke")))
+
+    assert isinstance(plain.tools["find_loan"].binding, HttpBinding)
+    assert "http or function" in fault
+
+
 def test_a_write_may_be_asked_about(write: Write) -> None:
     """The key and required arguments may stand in the question's URL; its base is filled in too."""
     catalog = load_catalog(write(RETURN_BOOK)).catalog

@@ -181,6 +181,20 @@ async def test_revoke_during_takeover_stops_it() -> None:
     assert "stop" == owned.broker.log[-1]
 
 
+async def test_no_position_is_sought_while_a_fetch_is_under_way() -> None:
+    """It would return records of the new position, be dropped for its epoch, and they with it."""
+    owned = Owned()
+    async with owned.ownership.reading:
+        taking = asyncio.create_task(owned.acquire(0))
+        await until(lambda: "committed" in owned.broker.log)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert "seek" not in owned.broker.log
+
+    assert await taking
+    assert "seek" in owned.broker.log
+
+
 @pytest.mark.parametrize("question", ["committed", "beginnings", "ends", "seek"])
 async def test_a_broker_that_goes_away_during_a_takeover_ends_it(
     monkeypatch: pytest.MonkeyPatch, question: str

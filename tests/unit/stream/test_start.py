@@ -136,3 +136,38 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
     assert [("group-start", True)] == [
         (each.options["transactional_id"], each.stopped) for each in made
     ]
+
+
+class Timeless:
+    """A consumer of a broker that does not find records by their time, as the embedded one."""
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+
+    async def beginning_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Begin at 0."""
+        return dict.fromkeys(tps, 0)
+
+    async def end_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """End where told."""
+        return dict.fromkeys(tps, self.end)
+
+    async def offsets_for_times(
+        self, times: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, None]:
+        """Find nothing."""
+        return dict.fromkeys(times)
+
+
+async def test_a_time_is_no_start_where_the_broker_knows_none() -> None:
+    """It would pass over everything that is there; an empty topic has nothing to pass over."""
+    tp = TopicPartition(TURNS, 0)
+
+    with pytest.raises(StartRefused, match="does not find records by their time"):
+        await start._resolve(
+            cast("AIOKafkaConsumer", Timeless(9)), [tp], start_from="2026-11-30T00:00Z"
+        )
+    empty = await start._resolve(
+        cast("AIOKafkaConsumer", Timeless(0)), [tp], start_from="2026-11-30T00:00Z"
+    )
+    assert {tp: 0} == empty
