@@ -89,22 +89,14 @@ def _answer(verdict: AnswerWith, draft: Draft) -> Enacted:
         passages=draft.conversation.passages,
     )
     deadline = draft.cause.now + draft.ruleset.limits.answer_deadline_ms
-    ordered = Outstanding(
+    order = Outstanding(
         action_id=draft.id,
         kind="answer",
         name=verdict.answer_id or "",
         fields={},
         deadline_at=deadline,
     )
-    state = evolved(
-        draft.conversation,
-        **draft.traces(draft.conversation.activation),
-        outstanding=(*draft.conversation.outstanding, ordered),
-        timers=(
-            *draft.conversation.timers,
-            TimerEntry(f"answer_deadline/{draft.id}", "answer_deadline", deadline),
-        ),
-    )
+    state = draft.ordered(order, draft.conversation.activation, timer="answer_deadline")
     return Enacted(state, (draft.action(verdict, answer=payload),))
 
 
@@ -122,7 +114,7 @@ def _call(verdict: Call, draft: Draft) -> Enacted:
         subject_id=session.subject_id if session is not None else None,
         permissions=tool.required_permissions,
     )
-    ordered = Outstanding(
+    order = Outstanding(
         action_id=draft.id,
         kind="call",
         name=verdict.tool,
@@ -135,15 +127,7 @@ def _call(verdict: Call, draft: Draft) -> Enacted:
     if activation is not None:
         called = {**activation.called, verdict.fingerprint: activation.progress}
         activation = evolved(activation, called=called)
-    state = evolved(
-        draft.conversation,
-        **draft.traces(activation),
-        outstanding=(*draft.conversation.outstanding, ordered),
-        timers=(
-            *draft.conversation.timers,
-            TimerEntry(f"call_deadline/{draft.id}", "call_deadline", deadline),
-        ),
-    )
+    state = draft.ordered(order, activation, timer="call_deadline")
     return Enacted(state, (draft.action(verdict, call=payload),))
 
 

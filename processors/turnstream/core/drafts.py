@@ -1,14 +1,20 @@
 """An action in the making: what the five kinds share, in the state and in what is published."""
 
 from functools import lru_cache
-from typing import Final, TypedDict
+from typing import Final, Literal, TypedDict
 
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
 from turnstream.core.bounds import DIAGNOSTICS_CHARACTERS
 from turnstream.core.contract import Decision
-from turnstream.core.conversation import Activation, Conversation, Spoken
+from turnstream.core.conversation import (
+    Activation,
+    Conversation,
+    Outstanding,
+    Spoken,
+    TimerEntry,
+)
 from turnstream.core.effects import Input, Publish
 from turnstream.core.events import Versions
 from turnstream.core.evolution import evolved
@@ -42,6 +48,9 @@ def following(conversation: Conversation, cause: Input) -> int:
     what it had.
     """
     return conversation.sequence + 1 if conversation.sequence else max(cause.timestamp, 1)
+
+
+DeadlineKind = Literal["answer_deadline", "call_deadline"]
 
 
 class Traces(TypedDict):
@@ -168,6 +177,18 @@ class Draft:
             "unanswered": (),
             "updated_at": self.cause.now,
         }
+
+    def ordered(
+        self, order: Outstanding, activation: Activation | None, *, timer: DeadlineKind
+    ) -> Conversation:
+        """The state with an order that is waited for until its deadline."""
+        entry = TimerEntry(f"{timer}/{self.id}", timer, order.deadline_at)
+        return evolved(
+            self.conversation,
+            **self.traces(activation),
+            outstanding=(*self.conversation.outstanding, order),
+            timers=(*self.conversation.timers, entry),
+        )
 
     def said(self, text: str, state: Conversation) -> Conversation:
         """Enter into the state what the customer is told."""
