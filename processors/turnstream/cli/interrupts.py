@@ -17,15 +17,8 @@ def ending_at_once() -> Iterator[None]:
     As an exception it would be printed with a traceback, and callbacks of the import machinery
     print it and go on.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # ignored, or handled by whoever runs us
+    with _ending(signal.SIGINT, INTERRUPTED, instead_of=signal.default_int_handler):
         yield
-        return
-    signal.signal(signal.SIGINT, _end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -35,20 +28,23 @@ def stopping_at_once() -> Iterator[None]:
     A role may wait long for brokers before it begins. Status 143 would look like a fault, and as
     the first process of a container it would not end at all: the kernel keeps the default from it.
     """
-    before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_DFL:  # ignored, or handled by whoever runs us
+    with _ending(signal.SIGTERM, 0, instead_of=signal.SIG_DFL):
+        yield
+
+
+@contextmanager
+def _ending(number: signal.Signals, status: int, *, instead_of: object) -> Iterator[None]:
+    """Let a signal end the process with a status, where it has its usual handler."""
+    before = signal.getsignal(number)
+    if before is not instead_of:  # ignored, or handled by whoever runs us
         yield
         return
-    signal.signal(signal.SIGTERM, _stop)
+
+    def end(*_: object) -> NoReturn:
+        os._exit(status)
+
+    signal.signal(number, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _end(*_: object) -> NoReturn:
-    os._exit(INTERRUPTED)
-
-
-def _stop(*_: object) -> NoReturn:
-    os._exit(0)
+        signal.signal(number, before)
