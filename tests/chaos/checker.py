@@ -31,6 +31,7 @@ from turnstream.core.publications import (
     ShadowComparison,
     ShadowProposal,
 )
+from turnstream.roles.decide import SOURCES
 from turnstream.roles.intake import Intake
 from turnstream.stream import Record, Rejected
 from turnstream.stream.imprint import IMPRINT_KEY
@@ -148,7 +149,7 @@ class Ledger:
         if writer := _header(record, "ce_source"):
             self.writers[logical, writer.removeprefix("turnstream/")] += 1
         event: Event | None
-        if logical in _INPUTS:
+        if logical in SOURCES:
             place = (record.topic, record.partition, record.offset)
             try:
                 event = self.intake.admit(record)[1]
@@ -562,17 +563,6 @@ _WRITERS: Final[Mapping[str, frozenset[str]]] = {
     "shadow.comparisons": frozenset({"shadow"}),
 }
 """Logical topic to the roles that write it."""
-
-_INPUTS: Final = frozenset(
-    {
-        "conversation.turns",
-        "conversation.control",
-        "tool.results",
-        "conversation.answers",
-        "conversation.labels",
-        "conversation.timers",
-    }
-)
 
 
 def _place(source: object) -> Place:

@@ -6,18 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from turnstream.core.errors import TurnstreamError
 from turnstream.core.publications import ShadowComparison
+from turnstream.stream.clients import finds_times, partition_counts
 from turnstream.stream.codec import MalformedValue
 from turnstream.stream.handler import UnknownSchema
 from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.registry import codec_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from turnstream.config import Settings
     from turnstream.stream.codec import Codec
@@ -89,14 +89,7 @@ async def read_comparisons(
 
 
 async def _partitions(topic: str, options: dict[str, Any]) -> list[TopicPartition]:
-    """All topics are asked for: asking by name would create it where that is automatic."""
-    admin = AIOKafkaAdminClient(**options, request_timeout_ms=_REQUEST_MS)
-    try:
-        await admin.start()
-        described = await admin.describe_topics()
-    finally:
-        await admin.close()
-    counts = {one["topic"]: len(one["partitions"]) for one in described}
+    counts = await partition_counts(options, request_timeout_ms=_REQUEST_MS)
     if not counts.get(topic):
         raise ComparisonsUnavailable(
             f"there is no topic {topic!r}; create it with `turnstream topics apply`"
@@ -149,7 +142,8 @@ async def _assign(
 ) -> dict[TopicPartition, int]:
     """Begin to read; where to stop, for the partitions with something to read."""
     first, last = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
-    if since is not None and await _knows_times(consumer, first, last):
+    # Where times are not found all are read, and the records' own times decide.
+    if since is not None and await finds_times(consumer, beginnings=first, ends=last):
         found = await consumer.offsets_for_times(dict.fromkeys(tps, max(0, since)))
         first |= {tp: last[tp] if at is None else at.offset for tp, at in found.items()}
     left: dict[TopicPartition, int] = {}
@@ -160,20 +154,6 @@ async def _assign(
         else:
             consumer.pause(tp)
     return left
-
-
-async def _knows_times(
-    consumer: AIOKafkaConsumer,
-    first: Mapping[TopicPartition, int],
-    last: Mapping[TopicPartition, int],
-) -> bool:
-    """Whether the broker finds records by their time; the embedded one does not.
-
-    Then all are read, and their own times decide.
-    """
-    filled = [tp for tp in first if first[tp] < last[tp]]
-    found = await consumer.offsets_for_times(dict.fromkeys(filled, 0)) if filled else {}
-    return all(at is not None for at in found.values())
 
 
 async def _decoded(codec: Codec, value: bytes | None) -> ShadowComparison | None:

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from turnstream.core.errors import TurnstreamError
 from turnstream.stream.audit import AUDIT, AuditRecord, name_of, read_audit
+from turnstream.stream.clients import partition_counts
 from turnstream.stream.deadletter import Place
 from turnstream.stream.letters import Letter
 from turnstream.stream.reachability import why_unreachable
@@ -85,7 +85,7 @@ class LetterBox:
         """
         options: dict[str, Any] = self._settings.kafka.client_options()
         try:
-            self._counts = await self._partition_counts()
+            self._counts = await partition_counts(options, request_timeout_ms=REQUEST_MS)
             self._consumer = AIOKafkaConsumer(
                 **options,
                 check_crcs=self._settings.kafka.check_crcs,
@@ -315,17 +315,6 @@ class LetterBox:
                 del left[tp]
                 self._consumer.pause(tp)
         return behind
-
-    async def _partition_counts(self) -> dict[str, int]:
-        """All topics are asked for: asking by name would create them where that is automatic."""
-        options: dict[str, Any] = self._settings.kafka.client_options()
-        admin = AIOKafkaAdminClient(**options, request_timeout_ms=REQUEST_MS)
-        try:
-            await admin.start()
-            described = await admin.describe_topics()
-        finally:
-            await admin.close()
-        return {topic["topic"]: len(topic["partitions"]) for topic in described}
 
 
 def _unreadable(error: KafkaError) -> LettersUnavailable:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
+from turnstream.stream.clients import finds_times, started
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.imprint import IMPRINT_KEY, check_imprint, moved
 from turnstream.stream.reachability import why_unreachable
@@ -22,8 +23,7 @@ from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.transaction import (
     BATCH_ROOM,
     MAX_BATCH_BYTES,
-    RETRY_BACKOFF_MS,
-    wait_for_nodes,
+    group_producer,
 )
 
 if TYPE_CHECKING:
@@ -239,26 +239,14 @@ async def _commit_first(
     nothing and commits, and what was sent between the two commits would be passed over. The
     transactional id fences whoever has looked before and has not committed yet.
     """
-    producer = AIOKafkaProducer(
-        bootstrap_servers=settings.bootstrap_servers,
-        client_id=f"{settings.client_id}-{settings.group}-start",
-        transactional_id=f"{settings.group}-start",
-        transaction_timeout_ms=settings.transaction_timeout_ms,
-        request_timeout_ms=settings.request_timeout_ms,
-        retry_backoff_ms=RETRY_BACKOFF_MS,
-        **settings.security.client_options(),
-    )
-    wait_for_nodes(producer.client, servers=settings.bootstrap_servers)
-    try:
-        await producer.start()
+    producer = group_producer("start", settings=settings)
+    async with started(producer):
         if await _any_committed(consumer, tps):
             return
         consumer.assign(tps)
         offsets = await _resolve(consumer, tps, start_from=start_from)
         async with producer.transaction():
             await producer.send_offsets_to_transaction(offsets, settings.group)
-    finally:
-        await producer.stop()
     logger.info("group %s starts from %s: %s", settings.group, start_from, offsets)
 
 
@@ -280,9 +268,7 @@ async def _resolve(
         return ends
     at = start_time_ms(start_from)
     beginnings = await consumer.beginning_offsets(tps)
-    filled = [tp for tp in tps if beginnings[tp] < ends[tp]]
-    known = await consumer.offsets_for_times(dict.fromkeys(filled, 0)) if filled else {}
-    if None in known.values():
+    if not await finds_times(consumer, beginnings=beginnings, ends=ends):
         # The embedded broker: "nothing after that time" would pass over all that is there.
         raise StartRefused(
             f"start_from is {start_from!r}, but the broker does not find records by their time: "

@@ -87,10 +87,17 @@ class TransactionalProducer(Protocol):
 
 def lane_producer(partition: int, *, settings: StreamSettings) -> TransactionalProducer:
     """Return the producer of a lane, not started."""
+    lane: TransactionalProducer = group_producer(str(partition), settings=settings)
+    return lane
+
+
+def group_producer(part: str, *, settings: StreamSettings) -> AIOKafkaProducer:
+    """Return a producer with the transactional id ``<group>-<part>``, not started."""
+    name = f"{settings.group}-{part}"
     producer = AIOKafkaProducer(
         bootstrap_servers=settings.bootstrap_servers,
-        client_id=f"{settings.client_id}-{settings.group}-{partition}",
-        transactional_id=f"{settings.group}-{partition}",
+        client_id=f"{settings.client_id}-{name}",
+        transactional_id=name,
         transaction_timeout_ms=settings.transaction_timeout_ms,
         request_timeout_ms=settings.request_timeout_ms,
         retry_backoff_ms=RETRY_BACKOFF_MS,
@@ -100,8 +107,7 @@ def lane_producer(partition: int, *, settings: StreamSettings) -> TransactionalP
         **settings.security.client_options(),
     )
     wait_for_nodes(producer.client, servers=settings.bootstrap_servers)
-    lane: TransactionalProducer = producer
-    return lane
+    return producer
 
 
 def wait_for_nodes(client: AIOKafkaClient, *, servers: str) -> None:

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import TransactionalIdAuthorizationFailed
 from aiokafka.structs import TopicPartition
 
-from turnstream.stream import start
+from turnstream.stream import start, transaction
 from turnstream.stream.role import StartRefused
 from turnstream.stream.start import start_time_ms
 from turnstream.stream.transaction import MAX_BATCH_BYTES
@@ -123,8 +123,8 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The message says what was tried and what the broker said; no client is left open."""
-    monkeypatch.setattr(start, "AIOKafkaProducer", Unauthorized)
-    monkeypatch.setattr(start, "wait_for_nodes", lambda *_, **__: None)
+    monkeypatch.setattr(transaction, "AIOKafkaProducer", Unauthorized)
+    monkeypatch.setattr(transaction, "wait_for_nodes", lambda *_, **__: None)
     made.clear()
     with pytest.raises(StartRefused, match=r"where group 'group' starts: Transactional.*Failed"):
         await start._check_offsets(
