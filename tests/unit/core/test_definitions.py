@@ -1,8 +1,9 @@
 """Tests of turnstream.core.definitions."""
 
 import pytest
+from pydantic import JsonValue
 
-from turnstream.core.definitions import HttpBinding, HttpReconcile
+from turnstream.core.definitions import FunctionBinding, HttpBinding, HttpReconcile, Tool
 from turnstream.core.errors import DefinitionError
 
 
@@ -41,3 +42,18 @@ def test_a_wrong_base_url_names_its_variable(base: str | None) -> None:
 
     with pytest.raises(DefinitionError, match="set the environment variable SHOP_URL"):
         binding.with_variables({} if base is None else {"SHOP_URL": base})
+
+
+def test_a_tool_takes_a_binding_that_is_made_already() -> None:
+    """A catalog in code and one in a file are the same tools."""
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {}}
+    made = Tool(
+        description="Find a loan",
+        input_schema=schema,
+        result_schema=schema,
+        effect="read",
+        binding=FunctionBinding(target="library.loans:find"),
+    )
+
+    assert FunctionBinding(target="library.loans:find") == made.binding
+    assert made == Tool.model_validate(made.model_dump())
