@@ -27,6 +27,7 @@ from turnstream.config.sections import (
     ExecuteSettings,
     MetricsSettings,
     RegistrySettings,
+    SchemaReference,
     ShadowSettings,
     StreamOptions,
     TopicSettings,
@@ -68,6 +69,11 @@ class Settings(BaseSettings):
     replication_factor: int = Field(default=1, ge=1, le=32_767)
     """Replicas of every topic that `turnstream topics apply` creates."""
     registry: RegistrySettings | None = None
+    refused_schemas: tuple[SchemaReference, ...] = ()
+    """Schemas that will never be published: fingerprints, or ``id:NUMBER`` of a registry.
+
+    A value that names one is a dead letter, where its partition would else wait for the schema.
+    """
     turns: TurnsSettings = TurnsSettings()
     start_from: str | None = None
     """Where a group without committed offsets begins: latest, earliest, or an ISO timestamp

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from turnstream.config.secrets import SecretRef
 from turnstream.config.section import Section
@@ -113,6 +113,19 @@ LOGICAL_TOPICS: Final[Mapping[str, str]] = {
     "turnstream.audit": "audit",
 }
 """Logical topic name to its key in `topics`."""
+
+
+_REFERENCE: Final = re.compile(r"[0-9a-f]{16}|id:(0|[1-9][0-9]{0,8})")
+
+
+def _is_reference(value: str) -> str:
+    if not _REFERENCE.fullmatch(value):
+        raise ValueError("expected 16 hexadecimal digits, or id:NUMBER, in quotes")
+    return value
+
+
+SchemaReference = Annotated[str, AfterValidator(_is_reference)]
+"""A writer's schema as the log and the alerts name it."""
 
 
 class RegistrySettings(Section):

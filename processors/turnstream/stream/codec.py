@@ -14,7 +14,7 @@ Nothing here waits, except `resolve`.
 """
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -104,20 +104,32 @@ class _Contract(NamedTuple, Generic[M]):
 class Codec:
     """Encodes and decodes the events of every topic."""
 
-    def __init__(self, sources: Sequence[SchemaSource] = (), *, registry: bool = False) -> None:
+    def __init__(
+        self,
+        sources: Sequence[SchemaSource] = (),
+        *,
+        registry: bool = False,
+        refused: Iterable[str] = (),
+    ) -> None:
         """Know the packaged schemas.
 
         Args:
             sources: Asked in order by `resolve`.
             registry: True when ids can be looked up in one of the sources. Else a value with
                 Confluent framing is malformed, since nothing can say what its id means.
+            refused: References of schemas that nobody will publish: 16 hexadecimal digits of a
+                fingerprint, or `id:` and a number. What names one of them, and none is known,
+                is malformed and not waited for.
         """
         self._sources = tuple(sources)
         self._registry = registry
         self._contracts: dict[type[Event], _Contract[Any]] = {}
         self._ids: dict[type[Event], int] = {}
         self._writers: dict[bytes, WriterSchema] = {}
-        self._refused: dict[bytes, str] = {}
+        self._refused = {
+            _header_of(reference): f"the configuration refuses the schema {reference}"
+            for reference in refused
+        }
         for topic in EVENTS:
             for schema in packaged(topic).values():
                 self._writers[_single_object_header(schema)] = schema
@@ -241,10 +253,10 @@ class Codec:
         header = _header(value)
         if header[:1] == CONFLUENT and header not in self._writers and not self._registry:
             raise _malformed(value, "no schema registry is configured to look the id up in")
-        if header in self._refused:
-            raise _malformed(value, self._refused[header])
         writer = self._writers.get(header)
         if writer is None:
+            if header in self._refused:
+                raise _malformed(value, self._refused[header])
             raise UnknownSchema(_reference(header))
         topic = topic_of(model)
         expected = newest(topic)

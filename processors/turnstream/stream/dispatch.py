@@ -251,7 +251,7 @@ class Dispatcher(Generic[S]):
         self._role.observer.held(source.topic, source.partition, True)  # noqa: FBT003 - a gauge
         logger.error(
             "%s waits at offset %s for the unknown schema %s: publish it, or deploy a version "
-            "that has it",
+            "that has it, or list it in `refused_schemas` to dead-letter what names it",
             source.tp,
             source.backlog[0].offset,
             fingerprint,

@@ -301,10 +301,11 @@ async def subjects_of(settings: Settings, client: RegistryClient) -> tuple[Subje
 def codec_for(settings: Settings) -> Codec:
     """Make a codec that looks unknown schemas up where this deployment keeps them."""
     store = store_for(settings)
+    refused = settings.refused_schemas
     if isinstance(store, RegistryClient):
         # Values from before the registry came carry fingerprints: the topic is asked as well.
-        return Codec((store, _schemas_topic(settings)), registry=True)
-    return Codec((store,))
+        return Codec((store, _schemas_topic(settings)), registry=True, refused=refused)
+    return Codec((store,), refused=refused)
 
 
 def store_for(settings: Settings) -> SchemasTopic | RegistryClient:

@@ -371,6 +371,24 @@ async def test_an_id_of_another_kind_of_schema() -> None:
         codec.decode(TURNS, value)
 
 
+def test_a_schema_that_nobody_will_publish() -> None:
+    """What names it is malformed at once, in either framing; the others are still waited for."""
+    codec = Codec(registry=True, refused=("00" * 8, "id:42"))
+
+    for value in ("c301" + "00" * 8, "000000002a", "000000002a7b226964223a317d"):
+        with pytest.raises(MalformedValue, match="configuration refuses the schema"):
+            codec.decode(TURNS, bytes.fromhex(value))
+    with pytest.raises(UnknownSchema):
+        codec.decode(TURNS, bytes.fromhex("000000002b"))
+
+
+def test_a_schema_that_is_known_is_not_refused() -> None:
+    """The list is for schemas that are missing; a mistake in it loses no event."""
+    codec = Codec(refused=(newest(TURNS).fingerprint,))
+
+    assert TURN == codec.decode(TURNS, Codec().encode(TURN))
+
+
 @pytest.mark.parametrize(
     "answer",
     [None, "not JSON", '"string"', newest("conversation.timers").text, TurnstreamError("down")],
