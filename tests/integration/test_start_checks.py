@@ -12,6 +12,7 @@ from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tests.integration.test_lanes import PARTITIONS, exit_status, lanes_on
+from turnstream.stream.imprint import IMPRINT_KEY, imprint_of
 from turnstream.stream.role import EXIT_FAILED, EXIT_REFUSED, StartRefused
 from turnstream.stream.settings import StreamSettings
 from turnstream.stream.start import _message_limits, _partition_counts, check_start
@@ -113,6 +114,25 @@ async def test_topics_with_other_counts_refuse_the_start(
             await check_start(settings(lanes, changelog=odd))
 
         assert {} == await lanes.committed()
+
+
+async def test_a_group_that_lost_its_offsets_does_not_start_at_the_ends(
+    kafka_bootstrap: str, topic_prefix: str
+) -> None:
+    """Brokers forget a group that was away for long; its changelog tells that it is not new."""
+    async with lanes_on(kafka_bootstrap, topic_prefix) as lanes:
+        await lanes.produce(40, keys=8, value="meanwhile")
+        await lanes.producer.send_and_wait(
+            f"{topic_prefix}changelog", imprint_of(PARTITIONS), key=IMPRINT_KEY, partition=2
+        )
+        with pytest.raises(StartRefused, match=r"offsets expired .* would pass over what came"):
+            await check_start(settings(lanes, start_from="latest"))
+
+        assert {} == await lanes.committed()
+
+        await check_start(settings(lanes, start_from="earliest"))
+
+        assert {0} == set((await lanes.committed()).values())
 
 
 async def test_a_group_starts_at_a_time(kafka_bootstrap: str, topic_prefix: str) -> None:

@@ -102,8 +102,8 @@ async def check_start(settings: StreamSettings) -> Found:
     )
     await _reached(consumer.start(), settings)
     try:
-        await _check_changelog(consumer, partitions=partitions, settings=settings)
-        await _check_offsets(consumer, partitions=partitions, settings=settings)
+        held = await _check_changelog(consumer, partitions=partitions, settings=settings)
+        await _check_offsets(consumer, partitions=partitions, held_before=held, settings=settings)
     finally:
         await consumer.stop()
     room = settings.max_record_bytes + _DEAD_LETTER_ROOM
@@ -153,12 +153,16 @@ def _check_partition_counts(counts: Mapping[str, int], *, settings: StreamSettin
 
 async def _check_changelog(
     consumer: AIOKafkaConsumer, *, partitions: int, settings: StreamSettings
-) -> None:
+) -> bool:
     """Check what the changelog says of itself, in the first record of each partition.
 
     Who gets a partition looks at all of its records (`Ownership`). But a partition that was added
     has none: its owner would take up conversations whose state is in another one.
+
+    Returns:
+        Whether it holds records: the group has had partitions before.
     """
+    held_before = False
     tps = [TopicPartition(settings.changelog, partition) for partition in range(partitions)]
     consumer.assign(tps)
     beginnings = await consumer.beginning_offsets(tps)
@@ -170,6 +174,7 @@ async def _check_changelog(
         async with asyncio.timeout(settings.request_timeout_ms / 1000):
             while unread:
                 fetched = await consumer.getmany(*unread, timeout_ms=_POLL_MS)
+                held_before = held_before or bool(fetched)
                 for tp, (first, *_) in fetched.items():
                     if first.key == IMPRINT_KEY:
                         check_imprint(
@@ -187,12 +192,18 @@ async def _check_changelog(
             f"changelog {settings.changelog!r} gave nothing of partitions {listed} within "
             f"{settings.request_timeout_ms / 1000:g} s"
         ) from error
+    return held_before
 
 
 async def _check_offsets(
-    consumer: AIOKafkaConsumer, *, partitions: int, settings: StreamSettings
+    consumer: AIOKafkaConsumer, *, partitions: int, held_before: bool, settings: StreamSettings
 ) -> None:
-    """Commit where a new group starts, for every source partition, before anything is read."""
+    """Commit where a new group starts, for every source partition, before anything is read.
+
+    A group that had partitions before and has no offsets has lost them: brokers forget those of a
+    group that was away for long (`offsets.retention.minutes`, a week by default). To start at the
+    ends would pass over what came meanwhile; from earlier, the watermarks tell what was handled.
+    """
     tps = [
         TopicPartition(topic, partition)
         for topic in settings.sources
@@ -205,6 +216,16 @@ async def _check_offsets(
             f"group {settings.group!r} has no committed offsets: set start_from to `latest`, "
             f"`earliest` or a time such as `2026-01-31T12:00:00Z`; nobody wants old turns answered "
             f"by accident"
+        )
+        raise StartRefused(message)
+    if held_before and settings.start_from == "latest":
+        message = (
+            f"group {settings.group!r} has no committed offsets, yet its changelog "
+            f"{settings.changelog!r} holds records: the offsets expired (offsets.retention.minutes "
+            f"of the broker) or were deleted, and `start_from: latest` would pass over what came "
+            f"since. Set start_from to `earliest` or to a time before that; what was handled "
+            f"already is passed over. To begin anew instead, delete the changelog and run "
+            f"`turnstream topics apply`"
         )
         raise StartRefused(message)
     for attempt in range(_ATTEMPTS):

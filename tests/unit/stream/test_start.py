@@ -130,6 +130,7 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
         await start._check_offsets(
             cast("AIOKafkaConsumer", NewGroup()),
             partitions=2,
+            held_before=True,
             settings=settings(start_from="earliest"),
         )
 
