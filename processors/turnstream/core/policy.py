@@ -362,10 +362,13 @@ def _hand_off(proposal: Proposal, reason: ReasonCode) -> Verdict | Fault:
 
 
 def _unless_doubtful(proposal: Proposal, verdict: Verdict, ruleset: Ruleset) -> Verdict:
-    """Hold an action back when its confidence or margin is below what the catalog demands."""
+    """Hold an action back when its confidence or margin is below what is demanded of it.
+
+    The catalog and a calibration may both demand something; the greater counts.
+    """
     thresholds = ruleset.catalog.thresholds
     action = action_of(verdict)
-    least = thresholds.of(action)
+    least = max(thresholds.of(action), proposal.least_confidence)
     if isinstance(verdict, Call):
         least = max(least, ruleset.catalog.tools[verdict.tool].threshold or 0.0)
     if proposal.confidence < least:
