@@ -24,7 +24,7 @@ from tests.chaos.checker import CHECKS, Finding
 from tests.chaos.failover import Failover, failover
 from tests.chaos.provoking import PROVOCATIONS, provoke
 from tests.chaos.running import Report, run
-from tests.chaos.schedule import PLACES, WAVES, RoleName, schedule
+from tests.chaos.schedule import PLACES, WAVES, RoleName, ends_quietly, schedule
 from turnstream.demo.kafka import KafkaBroker
 
 _SEEDS: Final = 20
@@ -81,7 +81,8 @@ def _runs(console: Console, folder: Path, seeds: Sequence[int], *, turns: int, w
                     waves=schedule(seed, waves=waves, on_disk=on_disk),
                     crew=_CREW,
                     on_disk=on_disk,
-                    recreate=True,
+                    recreated=True,
+                    quiet_ends=ends_quietly(seed),
                 )
             )
         reports.append(report)
@@ -90,7 +91,7 @@ def _runs(console: Console, folder: Path, seeds: Sequence[int], *, turns: int, w
             f"seed {seed}: {report.turns} turns, {len(report.faults)} faults, "
             f"{report.seconds:.0f} s, findings: {dict(found) or 'none'}"
         )
-    console.print(_table_of(reports), _faults_of(reports))
+    console.print(_table_of(reports), _repeats_of(reports), _faults_of(reports))
     for report in reports:
         _explain(console, f"seed {report.seed}", report.findings)
         if report.missed:
@@ -111,17 +112,30 @@ def _never_happened(reports: Sequence[Report]) -> list[str]:
 
 def _table_of(reports: Sequence[Report]) -> Table:
     table = Table(title="Runs with everything in force")
-    names = ("seed", "turns", "actions", "calls", "unknown", "labels", "proposals", "forgotten")
-    for name in (*names, "dead", "faults", "starts", "replays", "otherwise", "seconds", "findings"):
+    names = ("seed", "turns", "actions", "calls", "labels", "proposals", "forgotten", "dead")
+    for name in (*names, "seconds", "findings"):
         table.add_column(name, justify="right")
     for one in reports:
-        values = (one.seed, one.turns, one.actions, one.calls, one.unknown, one.labels)
-        more = (one.proposals, one.forgotten, one.letters, len(one.faults), one.starts)
-        last = (one.replays, one.reordered, round(one.seconds), len(one.findings))
-        table.add_row(*map(str, (*values, *more, *last)))
+        values = (one.seed, one.turns, one.actions, one.calls, one.labels, one.proposals)
+        last = (one.forgotten, one.letters, round(one.seconds), len(one.findings))
+        table.add_row(*map(str, (*values, *last)))
+    return table
+
+
+def _repeats_of(reports: Sequence[Report]) -> Table:
+    """What was lost, failed or came back in each run."""
+    table = Table(title="What had to be done again")
+    names = ("seed", "faults", "starts", "replays", "otherwise", "retried", "asked", "unknown")
+    for name in (*names, "timers", "twice"):
+        table.add_column(name, justify="right")
+    for one in reports:
+        values = (one.seed, len(one.faults), one.starts, one.replays, one.reordered, one.retried)
+        table.add_row(*map(str, (*values, one.asked, one.unknown, one.timers, one.timers_again)))
     table.caption = (
-        "replays: proposals made once more; otherwise: those of them that were never asked for in "
-        "the same words again, since inputs came back in another order"
+        "replays: requests to which the decider replied once more; otherwise: requests that led to "
+        "nothing and were never made again in the same words, since inputs came back in another "
+        "order; retried: attempts at calls that another one followed; asked: questions what became "
+        "of a call; timers: due times that decide read; twice: those of them that had come before"
     )
     return table
 

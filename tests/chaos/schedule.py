@@ -23,31 +23,37 @@ Kind = Literal[
 ]
 RoleName = Literal["decide", "execute", "answer", "classify", "shadow"]
 
-ON_REVOKE: Final[frozenset[Point]] = frozenset(
-    {"after_intake_closed", "after_handlers", "after_last_commit", "after_lanes_closed"}
+_POINTS: Final[tuple[Point, ...]] = get_args(Point)
+"""In the order of a process's life: start, assignment, inputs, transactions, revoke, calls."""
+
+_ASSIGNMENT, _INPUT, _REVOKE, _CALL = (
+    _POINTS.index(point)
+    for point in ("before_fence", "after_step", "after_intake_closed", "before_started")
 )
+"""Where each part of it begins."""
+
+_FIRST_START: Final[tuple[Point, ...]] = _POINTS[:_ASSIGNMENT]
+"""Points that only the first process of a group reaches."""
+
+ON_ASSIGNMENT: Final[frozenset[Point]] = frozenset(_POINTS[_ASSIGNMENT:_INPUT])
+"""Points that are reached a few times, when partitions are taken over."""
+
+ON_REVOKE: Final[frozenset[Point]] = frozenset(_POINTS[_REVOKE:_CALL])
 """Points that are reached only when partitions are given up."""
 
-ONLY_EXECUTE: Final[frozenset[Point]] = frozenset(
+ONLY_EXECUTE: Final[frozenset[Point]] = frozenset(_POINTS[_CALL:])
+
+_EVERY_CALL: Final[frozenset[Point]] = frozenset(
     {"before_started", "after_started", "during_call", "after_call"}
 )
-
-ON_ASSIGNMENT: Final[frozenset[Point]] = frozenset(
-    {
-        "before_fence",
-        "after_fence",
-        "during_restore",
-        "after_restore",
-        "after_committed",
-        "after_seek",
-        "after_intake_open",
-    }
-)
-"""Points that are reached a few times, when partitions are taken over."""
+"""Others of the executor are reached by calls that fail, or whose outcome nobody knows."""
 
 
 _FOLLOWERS: Final[tuple[RoleName, ...]] = ("classify", "shadow", "answer")
 """Roles that read what was decided: one of them at a time fails as the others do."""
+
+
+_ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +65,19 @@ class Fault:
     point: Point | None = None
     """Where the process is killed or suspended."""
     hit: int = 1
+    first: bool = False
+    """Whether nobody of the role is started before it has crashed."""
+    past_deadline: bool = False
+    """Whether a role is away for so long that calls are given up."""
 
     def __str__(self) -> str:
         """Name it in the table."""
         if self.kind in ("broker", "refusal"):
             return self.kind
-        return f"{self.kind} {self.role}" + ("" if self.point is None else f" {self.point}")
+        name = f"{self.kind} {self.role}" + ("" if self.point is None else f" {self.point}")
+        if self.first:
+            name = f"first {name}"
+        return f"{name} past the deadline" if self.past_deadline else name
 
 
 Wave = Sequence[Fault]
@@ -75,17 +88,18 @@ def schedule(seed: int, *, waves: int, on_disk: bool = False) -> list[Wave]:
     """Give the faults of a run.
 
     Every failpoint has its crash within a few seeds, each seed its broker crash and its zombies.
-    The first wave are groups that crash before their first commit.
+    The first waves are groups that crash before their first commit.
     """
     chance = random.Random(seed)
-    points: list[Point] = list(get_args(Point))
+    points = _POINTS[_ASSIGNMENT:]
     of_decide = [point for point in points if point not in ONLY_EXECUTE]
+    # That of a group's starting place, and that of its first input.
     found: list[Wave] = [
-        (
-            Fault("crash", "decide", "before_commit"),
-            Fault("crash", "execute", "before_commit"),
-            Fault("crash", _FOLLOWERS[seed % 3], "before_commit"),
+        tuple(
+            Fault("crash", role, point, first=True)
+            for role in ("decide", "execute", _FOLLOWERS[seed % 3])
         )
+        for point in (_FIRST_START[seed % len(_FIRST_START)], "before_commit")
     ]
     middle: list[Wave] = [(Fault("broker"),)]
     middle.append(
@@ -102,7 +116,7 @@ def schedule(seed: int, *, waves: int, on_disk: bool = False) -> list[Wave]:
     if waves > _SHORT:
         middle.append((Fault("refusal"),))
         if on_disk:
-            middle.append((Fault("disk_full", _FOLLOWERS[seed // 2 % 3]),))
+            middle.append((Fault("disk_full", _ROLES[seed // 2 % len(_ROLES)]),))
         middle.append((Fault("term", "decide"), Fault("term", "execute"), Fault("term", "shadow")))
         middle.append((Fault("join", "decide"), Fault("kill", "answer"), Fault("kill", "execute")))
         middle.append((Fault("away", "decide"), Fault("kill", "classify"), Fault("kill", "shadow")))
@@ -119,12 +133,22 @@ def schedule(seed: int, *, waves: int, on_disk: bool = False) -> list[Wave]:
             )
         )
     chance.shuffle(middle)
+    if waves > _SHORT and seed % 4 == 1:
+        # Early: it takes its time, which others use while traffic goes on.
+        found.append((Fault("away", "execute", past_deadline=True),))
     return found + middle
 
 
 def _hit(point: Point, chance: random.Random, *, upto: int) -> int:
     """Choose the time that a point is reached; some are reached a few times only."""
-    return 1 if point in ON_REVOKE | ON_ASSIGNMENT else chance.randint(1, upto)
+    if point in ON_REVOKE | ON_ASSIGNMENT:
+        return 1
+    return chance.randint(1, 2 if point in ONLY_EXECUTE - _EVERY_CALL else upto)
+
+
+def ends_quietly(seed: int) -> bool:
+    """Tell in which runs conversations end by themselves: of both kinds of store."""
+    return seed % 5 == 1
 
 
 WAVES: Final = 13
@@ -150,16 +174,30 @@ PLACES: Final[Sequence[tuple[str, str, Sequence[str]]]] = (
     ),
     (
         "group crashed before its first commit",
-        "schedule: the first wave",
-        ("crash decide before_commit", "crash execute before_commit"),
+        "schedule: the first waves",
+        ("first crash decide before_commit", "first crash execute before_commit"),
     ),
-    ("several topics return in another order", "schedule: away", ("away ",)),
+    ("several topics return in another order", "schedule: away", ("away decide",)),
+    ("calls past their deadline", "schedule: away, every fourth seed", ("away execute past",)),
     ("producer refusal", "schedule: refusal", ("refusal",)),
-    ("disk-full store", "schedule: disk_full, even seeds (on disk)", ("disk_full ",)),
+    (
+        "disk-full store",
+        "schedule: disk_full, even seeds (on disk), one role each",
+        tuple(f"disk_full {role}" for role in _ROLES),
+    ),
     ("topic deleted and recreated", "running: the end of every run", ("recreated",)),
     ("aborted transaction upstream", "traffic: writers of turns", ("aborted",)),
     ("poison records", "traffic: five kinds", ("poison",)),
     ("close, forget", "traffic; forget also at the end", ("close", "forget")),
     ("take over, hand back", "traffic", ("take_over", "hand_back")),
+    ("attempt that fails, and is repeated", "shop: book, a quarter of the orders", ("retried",)),
+    ("outcome asked for", "shop: transfer, lost replies and crashes", ("reconciled",)),
+    ("call past its deadline, as a timer", "catalog; after away execute", ("timer call_deadline",)),
+    ("question that expires", "catalog: 8 s", ("timer question_expiry",)),
+    (
+        "conversation that ends by itself",
+        "configuration, every fifth seed",
+        ("timer conversation_close",),
+    ),
 )
 """What can go wrong, where it is brought about, and how its name begins in the list of faults."""

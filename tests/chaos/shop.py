@@ -2,12 +2,16 @@
 
 Both write to append-only files in the folder that `CHAOS_FOLDER` names, which no failure of a
 process can take back: what the checker knows beside the topics.
+
+Two tools fail: `book`, which remembers the keys of its effects and may be called again, and
+`transfer`, which may not but can be asked what became of a call.
 """
 
 import asyncio
 import hashlib
 import os
 import re
+import resource
 import secrets
 import time
 import zlib
@@ -21,11 +25,16 @@ import orjson
 
 from turnstream.core.definitions import Catalog
 from turnstream.core.ports import Classification, DecisionRequest, Exchange, Proposal
+from turnstream.tools import NotExecuted
 
 FOLDER: Final = "CHAOS_FOLDER"
 EFFECTS: Final = "effects.log"
 DECIDER: Final = "decider.log"
 REPLIES: Final = "replies.log"
+FAILURES: Final = "failures.log"
+"""Calls that failed, and those of them whose effect there was."""
+ASKED: Final = "asked.log"
+"""Questions what became of a call."""
 REPLY: Final = "reply"
 """Key of a reply's number in the diagnostics of a decision."""
 
@@ -35,6 +44,9 @@ BUG: Final = "explode"
 """A turn with this word makes the decider raise."""
 SLOW_ORDER: Final = "A-9"
 """Orders whose number begins like this take the tool one and a half seconds."""
+
+QUESTION_SECONDS: Final = 8.0
+"""Life of a question: longer than it takes to answer it, shorter than most silences of a run."""
 
 _WAIT: Final = re.compile(r"wait:([0-9]+)", re.ASCII)
 _TAG: Final = re.compile(r"\[([^/\]]+)/", re.ASCII)
@@ -74,12 +86,32 @@ CATALOG: Final[dict[str, Any]] = {
             "description": "Number of an order.",
             "pattern": "A-[0-9]+",
             "question": {"en": "Which order?"},
+            "expires_after_seconds": QUESTION_SECONDS,
         }
     },
     "tools": {
         "look_up": _tool("look_up", "read"),
         "refund": _tool("refund", "write", threshold=0.5),
-        "book": _tool("book", "write", threshold=0.5, idempotent=True),
+        "book": _tool(
+            "book",
+            "write",
+            threshold=0.5,
+            idempotent=True,
+            retry={"attempts": 4, "backoff_seconds": 0.1},
+            breaker={"cool_down_seconds": 2},
+        ),
+        "transfer": _tool(
+            "transfer",
+            "write",
+            threshold=0.5,
+            retry={"attempts": 4, "backoff_seconds": 0.1},
+            breaker={"cool_down_seconds": 2},
+            binding={
+                "kind": "function",
+                "target": f"{__name__}:transfer",
+                "reconcile": f"{__name__}:transferred",
+            },
+        ),
     },
     "answers": {
         **{
@@ -88,7 +120,7 @@ CATALOG: Final[dict[str, Any]] = {
                 "of_tool": name,
                 "text": {"en": "Order {order_id} is {status}."},
             }
-            for name in ("look_up", "refund", "book")
+            for name in ("look_up", "refund", "book", "transfer")
         },
         "hours": {"description": "Opening hours.", "text": {"en": "We open at nine."}},
         "parking": {"description": "Where to park.", "text": {"en": "Park behind the shop."}},
@@ -131,8 +163,73 @@ async def refund(order_id: str, idempotency_key: str) -> dict[str, str]:
 
 
 async def book(order_id: str, idempotency_key: str) -> dict[str, str]:
-    """Book a visit; a second call with the same key finds it booked."""
-    return await _called("book", order_id, idempotency_key, "booked")
+    """Book a visit; a second call with the same key finds it booked. Some calls fail."""
+    status = "booked"
+    before, after = _troubles(order_id)
+    tried = _tried[idempotency_key]
+    _tried[idempotency_key] += 1
+    if tried < before:
+        _fail("book", idempotency_key, done=False)
+    if _has_effect(idempotency_key):
+        return {"status": status}
+    said = await _called("book", order_id, idempotency_key, status)
+    if tried < before + after:
+        _fail("book", idempotency_key, done=True)
+    return said
+
+
+async def transfer(order_id: str, idempotency_key: str) -> dict[str, str]:
+    """Send goods elsewhere; a second call sends more of them. Some replies are lost."""
+    before, after = _troubles(order_id)
+    if before:
+        _fail("transfer", idempotency_key, done=False)
+    said = await _called("transfer", order_id, idempotency_key, "transferred")
+    if after:
+        _fail("transfer", idempotency_key, done=True)
+    return said
+
+
+async def transferred(idempotency_key: str) -> dict[str, str]:
+    """Say what became of a transfer; every third question is not answered at first.
+
+    Raises:
+        ConnectionError: The question was not answered.
+        NotExecuted: There was no such transfer. An executor that has lost the call cannot make it.
+    """
+    _append(ASKED, {"action_id": idempotency_key, "pid": os.getpid()})
+    key = f"{idempotency_key}?"
+    _tried[key] += 1
+    if _tried[key] == 1 and zlib.crc32(idempotency_key.encode()) % 3 == 0:
+        raise ConnectionError
+    await asyncio.sleep(0)
+    if not _has_effect(idempotency_key):
+        raise NotExecuted
+    return {"status": "transferred"}
+
+
+_tried: Final[Counter[str]] = Counter()
+"""Key of a call to how often this process has made it: another one may fail as often again."""
+
+
+def _troubles(order_id: str) -> tuple[int, int]:
+    """How often calls about an order fail before their effect, and then how often after it."""
+    return _TROUBLES.get(zlib.crc32(order_id.encode()) % 12, (0, 0))
+
+
+_TROUBLES: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (1, 0), 2: (1, 1)}
+"""For a quarter of the orders, which come from the seed of the traffic."""
+
+
+def _fail(tool: str, action_id: str, *, done: bool) -> None:
+    _append(FAILURES, {"tool": tool, "action_id": action_id, "done": done})
+    raise ConnectionError
+
+
+def _has_effect(action_id: str) -> bool:
+    """Look into what no failure of a process can take back."""
+    wanted = orjson.dumps({"action_id": action_id})[1:-1]
+    folder = Path(os.environ[FOLDER])
+    return any(wanted in path.read_bytes() for path in _parts(folder / EFFECTS))
 
 
 async def _called(tool: str, order_id: str, action_id: str, status: str) -> dict[str, str]:
@@ -146,7 +243,17 @@ async def _called(tool: str, order_id: str, action_id: str, status: str) -> dict
 
 def effects(folder: Path) -> list[Effect]:
     """Every call that reached a tool, in order."""
-    return [Effect(**line) for line in _lines(folder / EFFECTS)]
+    return sorted((Effect(**line) for line in _lines(folder / EFFECTS)), key=lambda one: one.at)
+
+
+def failures(folder: Path) -> int:
+    """How many calls have failed."""
+    return len(_lines(folder / FAILURES))
+
+
+def questions(folder: Path) -> int:
+    """How often a tool was asked what became of a call."""
+    return len(_lines(folder / ASKED))
 
 
 # --- the decider ----------------------------------------------------------------------------------
@@ -233,14 +340,12 @@ class Scripted:
         found = _TAG.search(last)
         key = found.group(1) if found else ""
         wait = _WAIT.search(request.latest)
-        # A turn and the results since: what a replay asks again.
-        about = f"{last[:40]} {len(request.messages)} {len(request.facts)} {request.fault}"
         latency = int(wait.group(1)) if wait else zlib.crc32(last.encode()) % 250 - 50
         if latency <= 0 or request.fault is not None:
             return replied(request)
 
         async def later() -> Proposal:
-            _append(DECIDER, {"key": key, "pid": os.getpid(), "what": "begins", "about": about})
+            _append(DECIDER, {"key": key, "pid": os.getpid(), "what": "begins"})
             try:
                 await asyncio.sleep(latency / 1000)
                 return replied(request)
@@ -309,11 +414,11 @@ def overlaps(folder: Path) -> list[str]:
 
 
 def repeated(folder: Path) -> int:
-    """How many proposals were made once more, because the first was lost with its process."""
-    seen: Counter[str] = Counter(
-        line["about"] for line in _lines(folder / DECIDER) if line["what"] == "begins"
-    )
-    return sum(count - 1 for count in seen.values())
+    """How many replies were given to a request that had one: the first was lost with its process.
+
+    Embedded or behind a wait, every reply is logged; a request in other words is another one.
+    """
+    return sum(len(given) - 1 for given in replies(folder).values())
 
 
 def unrepeated(folder: Path, committed: Container[str | None]) -> int:
@@ -343,6 +448,9 @@ def _proposal(action: str, reason_code: str, **changes: Any) -> Proposal:
 
 def _append(name: str, line: Mapping[str, object], *, durable: bool = False) -> None:
     path = Path(os.environ[FOLDER]) / name
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+        # The disk that is full to this process is not that of its tools and its decider.
+        path = path.with_name(f"{name}.{os.getpid()}")
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(descriptor, orjson.dumps(line) + b"\n")
@@ -353,9 +461,12 @@ def _append(name: str, line: Mapping[str, object], *, durable: bool = False) -> 
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    return [orjson.loads(line) for part in _parts(path) for line in part.read_bytes().splitlines()]
+
+
+def _parts(path: Path) -> list[Path]:
+    """The files of a log: the common one, then those of processes with a full disk."""
+    return [one for one in (path, *sorted(path.parent.glob(f"{path.name}.*"))) if one.exists()]
 
 
 def _now_ms() -> int:

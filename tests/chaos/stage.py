@@ -22,8 +22,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from tests.chaos import shop
-from tests.chaos.checker import Finding, Ledger, check
+from tests.chaos.checker import check
 from tests.chaos.fold import Folder
+from tests.chaos.ledger import Finding, Ledger
 from turnstream.config import Settings, load_settings
 from turnstream.core.events import ControlKind, ConversationControl, ConversationTurn
 from turnstream.roles import answer, classify, decide, execute, shadow
@@ -57,6 +58,10 @@ _TOPICS: Final = (
     "shadow.proposals",
     "shadow.comparisons",
 )
+"""All that roles read and write, but for what people do."""
+
+DEAD: Final = tuple(f"{source}.dlq" for source in (*shadow.SOURCES, *shadow.WRITES[:1]))
+"""The dead letters of every source, and the shadow's own; of one partition each."""
 
 
 class NotInTime(AssertionError):
@@ -338,7 +343,7 @@ class Stage:
             for name in (*names, *self.ledger.changelogs)
             for partition in range(PARTITIONS)
         ]
-        tps += [TopicPartition(self.topic(f"{source}.dlq"), 0) for source in decide.SOURCES]
+        tps += [TopicPartition(self.topic(name), 0) for name in DEAD]
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             isolation_level="read_committed",
@@ -350,6 +355,10 @@ class Stage:
         await consumer.start()
         await admin.start()
         looked = 0.0
+        # Of a transaction that ends just now, offsets may be there before its records: when all has
+        # been read, the last look but one is certain.
+        looks = (0, 0)
+        self.ledger.whole_until = 0
         try:
             consumer.assign(tps)
             await consumer.seek_to_beginning(*tps)
@@ -363,7 +372,10 @@ class Stage:
                     if time.monotonic() - looked > 0.5:
                         looked = time.monotonic()
                         await self._look(admin)
+                        looks = (looks[1], time.time_ns() // 1_000_000)
                     self.level = not fetched and await _is_level(consumer, tps)
+                    if self.level:
+                        self.ledger.whole_until = looks[0]
         finally:
             await consumer.stop()
             await admin.close()
@@ -374,10 +386,12 @@ class Stage:
             async with asyncio.timeout(5):
                 found = await admin.list_consumer_group_offsets(self.settings.group(role))
             at = time.time_ns() // 1_000_000
-            offsets = {(tp.topic, tp.partition): one.offset for tp, one in found.items()}
+            # Where nothing was committed yet, a group has -1.
+            offsets = {
+                (tp.topic, tp.partition): one.offset for tp, one in found.items() if one.offset >= 0
+            }
             self.committed[role] = offsets
-            if role == "decide":
-                self.ledger.snapshots.append((at, offsets))
+            self.ledger.look(role, offsets, at=at)
 
 
 async def _is_level(consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition]) -> bool:
@@ -427,10 +441,9 @@ async def staged(
     settings = load_settings(config)
     await apply(settings)
     deployment = Deployment(settings, settings.catalog)
-    names = [*_TOPICS, *(f"{source}.dlq" for source in decide.SOURCES)]
     ledger = Ledger(
         intake=deployment.intake(decide.SOURCES, role="decide"),
-        logical={settings.topics.name(name): name for name in names},
+        logical={settings.topics.name(name): name for name in (*_TOPICS, *DEAD)},
         decode=deployment.codec.decode,
         changelogs={settings.changelog(role): role for role in _SOURCES},
         with_calls=with_calls,
@@ -514,6 +527,8 @@ class Traffic:
                 else f"look_up {order}"
                 if kind < 0.6
                 else f"refund {order}"
+                if kind < 0.7
+                else f"transfer {order}"
                 if kind < 0.75
                 else f"book {order}"
                 if kind < 0.85

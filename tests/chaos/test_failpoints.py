@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos import shop
 from tests.chaos.stage import said, staged, until
 from turnstream.stream.failpoints import POINTS
 
@@ -18,13 +19,16 @@ _SAID = re.compile(r"failpoint ([a-z_]+), reached", re.ASCII)
 async def test_every_failpoint_is_reached(
     kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """A start, a call, a stop and a second start pass every place there is."""
+    """A first start, calls that fail, a stop and a second start pass every place there is."""
     everywhere = ",".join(f"{point}=delay:0" for point in POINTS)
     async with staged(kafka_bootstrap, topic_prefix, tmp_path) as stage:
         workers = [await stage.start(role, failpoints=everywhere) for role in ("decide", "execute")]
         await stage.start("answer")
-        await stage.send("conversation.turns", said("c-1", 1, "refund A-1"))
-        await until(lambda: stage.ledger.turns > 0, "the turn")
+        # The reply is lost: one tool is called again, the other asked what became of the call.
+        order = next(name for name in map("A-{}".format, range(99)) if troubled(name))
+        for number, tool in enumerate(("book", "transfer")):
+            await stage.send("conversation.turns", said(f"c-{number}", 1, f"{tool} {order}"))
+        await until(lambda: stage.ledger.turns > 1, "the turns")
         await stage.until_complete()
         for worker in workers:
             worker.send(signal.SIGTERM)
@@ -35,3 +39,26 @@ async def test_every_failpoint_is_reached(
         reached = {point for one in stage.workers for point in _SAID.findall(one.log.read_text())}
 
         assert set(POINTS) == reached
+
+
+def troubled(order: str) -> bool:
+    """Whether the first call about an order has its effect and then fails."""
+    return shop._troubles(order) == (0, 1)
+
+
+@pytest.mark.timeout(240)
+async def test_a_group_that_crashed_before_it_began_begins_all_the_same(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Whether or not its first offsets were committed, nothing that was there before is lost."""
+    async with staged(kafka_bootstrap, topic_prefix, tmp_path, with_calls=False) as stage:
+        await stage.send("conversation.turns", said("c-1", 1, "when do you open?"))
+        for point in ("before_first_commit", "after_first_commit"):
+            worker = await stage.start("decide", failpoints=f"{point}=crash")
+            assert -signal.SIGKILL == await stage.exit_status(worker)
+            assert worker.said(f"failpoint {point}, reached")
+        await stage.start("decide")
+        await until(lambda: stage.ledger.turns > 0, "the turn")
+        await stage.until_complete()
+
+        assert [] == stage.check()

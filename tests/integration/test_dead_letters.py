@@ -5,6 +5,7 @@ Real processes and commands on a real broker.
 
 import io
 import json
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -37,7 +38,8 @@ from turnstream.demo.stack import _touch_topics as touch_topics
 from turnstream.stream import Record
 from turnstream.stream.deadletter import DeadLetterTopic, Place, dead_record, given_up_before
 from turnstream.stream.letter_box import LetterBox
-from turnstream.stream.letter_desk import LetterDesk, LetterRefused
+from turnstream.stream.letter_desk import LetterDesk
+from turnstream.stream.letter_post import LetterRefused
 from turnstream.stream.letters import Letter, Selection
 
 TURNS = "conversation.turns"
@@ -494,16 +496,74 @@ async def test_a_record_that_was_too_large_to_keep_is_read_where_it_is(
     async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
         key = on.key_on(1)
         large = b"x" * 700_000
-        partition, offset = await on.raw(large, key=key.encode(), partition=1)
+        _, offset = await on.raw(large, key=key.encode(), partition=1)
+        (there,) = await on.read(TURNS)
         wide = ((f"h-{n}", b"y" * 200_000) for n in range(2))
-        there = {"partition": partition, "value": large, "headers": tuple(wide)}
-        await put_aside(on, key, offset, **there)
-        await put_aside(on, key, offset + 1, **there)
+        given = {"partition": 1, "value": large, "headers": tuple(wide)}
+        at = there.timestamp
+        await put_aside(on, key, offset, timestamp=at, **given)
+        await put_aside(on, key, offset + 1, timestamp=at, **given)
+        # Those of a topic that was there before: now others' records are in their places.
+        await put_aside(on, key, offset, timestamp=at - 1, **given)
+        await put_aside(on, "another", offset, timestamp=at, **given)
         async with desk(on, "ann") as (ann, letters):
             result = await ann.replay(letters)
         records = await on.read(TURNS)
+        other = await dlq(on, "show", str(letters[3].place), "--json", "--reveal")
 
-        assert [True, True] == [one.pointer for one in letters]
-        assert [offset] == [one.source.offset for one in result.done if one.source is not None]
-        assert ["not there"] == [why[14:23] for _, why in result.left]
+        assert [True] * 4 == [one.pointer for one in letters]
+        assert [letters[0]] == result.done
+        assert ["not there"] * 3 == [why[14:23] for _, why in result.left]
         assert [large, large] == [one.value for one in records]
+        assert f"not in {letters[3].source} any more" in json.loads(other)["fault"]
+        assert "xxx" not in other
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_what_the_broker_takes_only_compressed_is_replayed_so_and_not_for_ever(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Its letters are pointers, and still name the first record and count the replays.
+
+    Beside it stands one that with the headers of a replay is too large in any form: it alone is
+    left, by name, and what comes after it in its partition goes on.
+    """
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        decide = await on.start("decide")
+        key, full = on.key_on(0, "wide"), on.key_on(1, "full")
+        wide = on.codec.encode(turn(key, "so " * 700_000, turn_id="w-1"))
+        async with AIOKafkaProducer(
+            bootstrap_servers=kafka_bootstrap,
+            compression_type="gzip",
+            max_request_size=4_000_000,
+        ) as gateway:
+            sent = await gateway.send_and_wait(on.topic(TURNS), wide, key=key.encode(), partition=0)
+        noise = random.Random(7).randbytes(1_048_400)
+        await on.raw(noise, key=full.encode(), partition=1)
+        await on.raw(b"not an event", key=full.encode(), partition=1)
+        await letters_are_there(on, 3, decide.text)
+        origin = f"{on.topic(TURNS)}/0/{sent.offset}"
+
+        assert "2 replayed, 1 left as they are\n" == await dlq(
+            on, "replay", "--all", "--yes", status=1
+        )
+        await letters_are_there(on, 5, decide.text)
+        (again,) = [one for one in await listed(on) if one["key"] == key]
+        assert "1 replayed\n" == await dlq(on, "replay", again["letter"], "--yes")
+        await letters_are_there(on, 6, decide.text)
+        (third,) = [one for one in await listed(on) if one["key"] == key]
+        assert [(origin, 1, True, "oversized"), (origin, 2, True, "oversized")] == [
+            (one["origin"], one["replays"], one["pointer"], one["reason"]) for one in (again, third)
+        ]
+        assert [wide] * 3 == [one.value for one in await on.read(TURNS) if one.partition == 0]
+
+        code, output, errors = await command(
+            "dlq", "replay", "--all", "--yes", "--max-replays", "2", "-c", str(on.config)
+        )
+        (left,) = [one for one in await listed(on) if one["replays"] == 0]
+        assert (1, "1 replayed, 2 left as they are\n") == (code, output)
+        assert f"{third['letter']}: left as it is: it was replayed 2 times already" in errors
+        assert f"{left['letter']}: left as it is: the broker does not take its record" in errors
+        assert "raise max.message.bytes of that topic" in errors
+        assert 4 == sum(one["action"] == "replayed" for one in await audit(on))

@@ -246,7 +246,7 @@ async def test_output_too_large_odd_headers_and_clocks_that_go_back(
         letters = {(one.partition, one.offset): one for one in await on.letters()}
         assert {broken, nameless} == letters.keys()
         too_large = letters[nameless]
-        assert ("handler_failed", 1) == (too_large.reason, too_large.attempts)
+        assert ("output_too_large", 1) == (too_large.reason, too_large.attempts)
         assert b"a publication to" in too_large.headers["turnstream.error.detail"]
         assert 0 == await decide.sample("handler_retries_total")
         records = await on.read(f"{TURNS}.dlq")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.integration.deployed import deployed, turn, until
 from turnstream.core.conversation import RECORD_VERSION
+from turnstream.core.events import Timer
 from turnstream.core.publications import ActionEvent
 
 TURNS = "conversation.turns"
@@ -67,3 +68,32 @@ async def test_conversations_with_unreadable_state_go_to_a_person(
         again = await on.start("decide")
         assert 0 == await again.sample("unreadable_conversations")
         assert 1 == await again.sample("parked_conversations")
+
+
+async def test_a_parked_conversation_holds_back_nobody_elses_timers(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Its turn waits for a newer version; beside it, in its partition, time goes on."""
+    decide_settings = {"conversation_ttl_seconds": 1}
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path, decide=decide_settings) as on:
+        newer, beside = on.key_on(0, "newer"), on.key_on(0, "beside")
+        await on.producer.send_and_wait(
+            on.settings.changelog("decide"),
+            b'{"record_version":%d}' % (RECORD_VERSION + 1),
+            key=newer.encode(),
+            partition=0,
+        )
+        decide = await on.start("decide")
+        for key in (newer, beside):
+            await on.send(turn(key, "Hello", turn_id="t-1"))
+
+        async def fired() -> bool:
+            return bool(await on.events(Timer))
+
+        await until(fired, decide.text)
+
+        assert {(beside, "conversation_close")} == {
+            (one.conversation_id, one.kind) for one in await on.events(Timer)
+        }
+        assert {beside} == {one.conversation_id for one in await on.events(ActionEvent)}
+        assert 1 == await decide.sample("parked_conversations")

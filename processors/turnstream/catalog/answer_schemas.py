@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import orjson
 from pydantic import JsonValue
 
-from turnstream.catalog.schemas import Schema
+from turnstream.core.schema_tree import Schema
 
 Problem: TypeAlias = tuple[tuple[str | int, ...], str]
 

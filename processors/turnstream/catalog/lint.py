@@ -19,11 +19,17 @@ from turnstream.catalog.load import (
     decider_faults,
     read_catalog,
 )
-from turnstream.catalog.schemas import Schema, properties, required, unknown_keywords
+from turnstream.catalog.schemas import (
+    properties,
+    required,
+    unknown_formats,
+    unknown_keywords,
+)
 from turnstream.catalog.templates import placeholders
 from turnstream.config.yaml_lines import Fault
 from turnstream.core.definitions import Catalog, HttpBinding, Tool
 from turnstream.core.extraction import folded
+from turnstream.core.schema_tree import Schema
 
 Severity = Literal["error", "warning", "info"]
 Advice: TypeAlias = tuple[Severity, str, tuple[str | int, ...], str]
@@ -279,6 +285,9 @@ def _keywords(place: tuple[str | int, ...], schema: Schema) -> Iterator[Advice]:
         hint = f"did you mean {near!r}?" if near else "it has no effect"
         message = f"no keyword of JSON Schema 2020-12; {hint}"
         yield "warning", "unknown_keyword", (*place, *where, keyword), message
+    for where, form in unknown_formats(schema):
+        message = f"{form!r} is no format of JSON Schema 2020-12, so nothing enforces it"
+        yield "warning", "unknown_format", (*place, *where), message
 
 
 # --- arguments, fields and questions ------------------------------------------------------------

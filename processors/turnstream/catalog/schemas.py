@@ -1,38 +1,27 @@
 r"""The JSON Schemas of tools: JSON Schema 2020-12, closed to the network, quick to apply.
 
 ``pattern`` follows ECMA-262: ``$`` is the very end and ``\d`` is ``[0-9]``. It is matched in
-linear time, so look-around and back-references are refused at load. ``format`` is enforced. A
-``$ref`` leads inside its own schema only.
+linear time, so look-around and back-references are refused at load. ``format`` is enforced, for
+arguments and results; a format that JSON Schema 2020-12 does not define is passed over, and linted.
+A ``$ref`` leads inside its own schema only.
 """
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Final
 
 import jsonschema_rs
 from pydantic import JsonValue
 
 from turnstream.core.definitions import Catalog
 from turnstream.core.ruleset import ArgumentCheck, ArgumentFault
-
-Schema: TypeAlias = Mapping[str, JsonValue]
+from turnstream.core.schema_tree import LISTS, NESTED, OF_SCHEMAS, Schema, pointer, walk
 
 _MASK: Final = "the value"
 """Stands for values in messages, which reach logs and models: a customer's data must not."""
 
 
-_OF_SCHEMAS: Final = frozenset(
-    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
-)
-"""Keywords that hold schemas by name."""
-
-_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NESTED: Final = frozenset(
-    """
-    additionalProperties contains contentSchema else if items not propertyNames then
-    unevaluatedItems unevaluatedProperties
-    """.split()  # noqa: SIM905 - a list of words is kept up more easily as words
-)
 _PLAIN: Final = frozenset(
     """
     $anchor $comment $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary const contentEncoding
@@ -40,9 +29,9 @@ _PLAIN: Final = frozenset(
     exclusiveMinimum format maxContains maxItems maxLength maxProperties maximum minContains
     minItems minLength minProperties minimum multipleOf pattern readOnly required title type
     uniqueItems writeOnly
-    """.split()  # noqa: SIM905 - as above
+    """.split()  # noqa: SIM905 - a list of words is kept up more easily as words
 )
-_KEYWORDS: Final = _OF_SCHEMAS | _LISTS | _NESTED | _PLAIN
+_KEYWORDS: Final = OF_SCHEMAS | LISTS | NESTED | _PLAIN
 """Every keyword of JSON Schema 2020-12, and `definitions`, which references may lead to."""
 
 
@@ -86,7 +75,7 @@ def argument_check(schema: Schema) -> ArgumentCheck:
             return None
         for error in compiled.iter_errors(arguments):
             return ArgumentFault(
-                path="".join(f"/{part}" for part in error.instance_path),
+                path=pointer(tuple(error.instance_path)),
                 keyword=str(error.schema_path[-1]) if error.schema_path else "",
                 message=error.message,
             )
@@ -129,22 +118,34 @@ def unknown_keywords(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], st
     Yields:
         The place of the schema that holds it, the key, and the keyword that may be meant.
     """
-    todo: list[tuple[tuple[str | int, ...], JsonValue]] = [((), dict(schema))]
-    while todo:
-        place, here = todo.pop()
-        if not isinstance(here, dict):
-            continue  # true and false are schemas too
-        for key, value in here.items():
-            if key not in _KEYWORDS:
-                if not key.startswith("x-"):
-                    near = difflib.get_close_matches(key, _KEYWORDS, n=1)
-                    yield place, key, near[0] if near else None
-            elif key in _OF_SCHEMAS and isinstance(value, dict):
-                todo += [((*place, key, name), inner) for name, inner in value.items()]
-            elif key in _LISTS and isinstance(value, list):
-                todo += [((*place, key, index), inner) for index, inner in enumerate(value)]
-            elif key in _NESTED:
-                todo.append(((*place, key), value))
+    for place, here in walk(schema):
+        for key in here:
+            if key not in _KEYWORDS and not key.startswith("x-"):
+                near = difflib.get_close_matches(key, _KEYWORDS, n=1)
+                yield place, key, near[0] if near else None
+
+
+def unknown_formats(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Values of `format` that are not of JSON Schema 2020-12, so that nothing enforces them.
+
+    Yields:
+        The place of the keyword, and its value.
+    """
+    for place, here in walk(schema):
+        form = here.get("format")
+        if isinstance(form, str) and not _is_enforced(form):
+            yield (*place, "format"), form
+
+
+@cache
+def _is_enforced(form: str) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator(
+            {"format": form}, validate_formats=True, ignore_unknown_formats=False
+        )
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
 
 
 def accepts(schema: Schema, name: str) -> Callable[[JsonValue], bool]:

@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import JsonValue
 
 from turnstream.catalog.schemas import (
-    Schema,
     UnusableSchema,
     accepts,
     properties,
@@ -27,6 +26,7 @@ from turnstream.core.definitions import (
     Tool,
 )
 from turnstream.core.ruleset import ArgumentPlan
+from turnstream.core.schema_tree import Schema
 
 Place: TypeAlias = tuple[str | int, ...]
 Problem: TypeAlias = tuple[Place, str]

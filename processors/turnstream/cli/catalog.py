@@ -1,5 +1,8 @@
-"""`turnstream catalog`: check and show a catalog."""
+"""`turnstream catalog`: check and show a catalog, validate arguments."""
 
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -7,15 +10,21 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
     from rich.table import Table
 
     from turnstream.catalog import LoadedCatalog
+    from turnstream.catalog.differences import Difference
     from turnstream.catalog.lint import Finding
+    from turnstream.core.nulls import Given
 
-app = typer.Typer(no_args_is_help=True, help="Check and show the catalog.")
+app = typer.Typer(no_args_is_help=True, help="Check and show the catalog; validate arguments.")
 
 _FOUND = 1
 _COULD_NOT_RUN = 2
+
+_SHOWN_CHARACTERS = 400
+"""Longest value in a difference: a pasted document must not fill the screen."""
 
 _CONFIG = Path("turnstream.yaml")
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
@@ -26,6 +35,17 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class Surface(StrEnum):
+    """What tools can be shown as."""
+
+    OPENAI = "openai"
+    OPENAI_RESPONSES = "openai-responses"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+    MCP = "mcp"
+    PROMPT = "prompt"
 
 
 PathArgument = Annotated[
@@ -70,18 +90,41 @@ def check(
 
 @app.command()
 def show(
-    path: PathArgument = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH|TOOL",
+            help="The catalog, as for check; with --as, also the tools that are meant, or all. "
+            "What has a dot or a slash is the catalog.",
+        ),
+    ] = None,
     config: ConfigOption = None,
     output: OutputOption = Output.TEXT,
+    surface: Annotated[
+        Surface | None,
+        typer.Option("--as", help="Show the tools as models and MCP clients are told of them."),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict/--no-strict", help="OpenAI's strict mode, with --as openai*."),
+    ] = True,
 ) -> None:
     """Show a catalog's versions, tools, fields, answers and rules.
 
-    Ends with 1 when the catalog has faults, 2 when the configuration has.
+    With --as, its tools as JSON in the form that models and MCP clients get; the prompt form is
+    text unless JSON is asked for. Arguments that code fills in are not among them.
+
+    Ends with 1 when the catalog has faults or a tool cannot be shown as that without loss, 2 when
+    the configuration has faults or there is no such tool.
     """
     from turnstream.catalog import CatalogError, load_catalog
 
+    path, tools = _path_and_tools(names or [], tools_allowed=surface is not None)
     try:
         loaded = load_catalog(_catalog_of(path, config)[0])
+        if surface is not None:
+            _print_tools(loaded, surface, strict=strict, names=tools, output=output)
+            return
     except CatalogError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_FOUND) from error
@@ -96,6 +139,118 @@ def show(
         )
     else:
         _print_catalog(loaded)
+
+
+@app.command()
+def validate(
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool that is called.")],
+    file: Annotated[Path, typer.Argument(help="Its arguments, a JSON object; - is the input.")],
+    path: PathArgument = None,
+    config: ConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Hold arguments to a tool's schema: path, keyword, what was expected and what was there.
+
+    As for every model, null means absent for an optional argument whose schema does not allow null.
+
+    Ends with 0 when the arguments are valid, 1 when they are not, or are no JSON object, and 2 when
+    the catalog has faults, does not have the tool, or the file cannot be read.
+    """
+    from turnstream.catalog import CatalogError, load_catalog
+    from turnstream.catalog.differences import differences
+    from turnstream.core.nulls import without_added_nulls
+
+    try:
+        tools = load_catalog(_catalog_of(path, config)[0]).catalog.tools
+    except CatalogError as error:
+        _stop(error)
+    if tool not in tools:
+        _no_such_tool([tool], tools)
+    schema = tools[tool].input_schema
+    given = without_added_nulls(_arguments(file), schema=schema)
+    found = differences(schema, given.arguments)
+    if output is Output.JSON:
+        _print_json(
+            {
+                "tool": tool,
+                "valid": not found,
+                "dropped": given.dropped,
+                "differences": [asdict(one) for one in found],
+            }
+        )
+    else:
+        _print_differences(tool, given, found)
+    if found:
+        raise typer.Exit(_FOUND)
+
+
+def _path_and_tools(names: list[str], *, tools_allowed: bool) -> tuple[Path | None, list[str]]:
+    """Names of tools have neither dots nor slashes, so what has one is the catalog."""
+    if names and (not tools_allowed or {".", "/"} & set(names[0])):
+        path, tools = Path(names[0]), names[1:]
+    else:
+        path, tools = None, names
+    if tools and not tools_allowed:
+        _stop(
+            ValueError("tools are shown with --as; without it there is one argument, the catalog")
+        )
+    return path, tools
+
+
+def _no_such_tool(names: Iterable[str], known: Iterable[str]) -> NoReturn:
+    unknown = ", ".join(repr(name) for name in names)
+    _stop(ValueError(f"no tool {unknown}; the catalog has {', '.join(known)}"))
+
+
+def _print_tools(
+    loaded: "LoadedCatalog", surface: Surface, *, strict: bool, names: list[str], output: Output
+) -> None:
+    from turnstream.catalog.surfaces import tools_on_surface
+
+    unknown = [name for name in names if name not in loaded.catalog.tools]
+    if unknown:
+        _no_such_tool(unknown, loaded.catalog.tools)
+    shown = tools_on_surface(loaded, surface=surface.value, strict=strict, names=names or None)
+    if surface is Surface.PROMPT and output is Output.TEXT:
+        typer.echo("\n\n".join(str(text) for text in shown.values()))
+    else:
+        _print_json(list(shown.values()))
+
+
+def _arguments(file: Path) -> "dict[str, JsonValue]":
+    import orjson
+
+    try:
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        _stop(ValueError(f"{file}: cannot be read ({error.strerror})"))
+    try:
+        arguments = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        typer.echo(f"{file}: not JSON: {error}", err=True)
+        raise typer.Exit(_FOUND) from error
+    if not isinstance(arguments, dict):
+        typer.echo(f"{file}: expected a JSON object, found {_json(arguments)}", err=True)
+        raise typer.Exit(_FOUND)
+    return arguments
+
+
+def _print_differences(tool: str, given: "Given", found: "list[Difference]") -> None:
+    for place in given.dropped:
+        typer.echo(f"{place}: null means absent")
+    for one in found:
+        typer.echo(f"{one.path or '(the whole)'}: {one.keyword}")
+        typer.echo(f"  expected  {_json(one.expected)}")
+        typer.echo(f"  found     {_json(one.found)}")
+    count = len(found)
+    typer.echo(f"{tool}: " + (f"{count} difference{'s' * (count > 1)}" if found else "valid"))
+
+
+def _json(value: object) -> str:
+    import orjson
+
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def _catalog_of(path: Path | None, config: Path | None) -> tuple[Path, frozenset[str] | None]:

@@ -102,6 +102,7 @@ def _versions() -> Finding:
 
 def _models(deployment: Deployment) -> Iterator[Finding]:
     """Make every decider and the classifier, as the roles would."""
+    from turnstream.calibration import CalibrationRefused
     from turnstream.catalog import CatalogError
     from turnstream.config import PythonSettings
     from turnstream.roles.deployment import DeploymentError, made_by
@@ -109,7 +110,8 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
     settings = deployment.settings
     try:
         made = [*deployment.deciders().values()]
-        made.append(deployment.candidate().decider(settings.shadow.decider))
+        candidate = deployment.candidate()
+        made.append(candidate.calibrated(settings.shadow.decider, settings.shadow.calibration))
         names = {decider.name for decider in made}
         classifier = settings.classifiers[settings.classify.classifier]
         if isinstance(classifier, PythonSettings):
@@ -119,5 +121,7 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
         yield fail("models", str(error), "mend the lines named")
     except DeploymentError as error:
         yield fail("models", str(error), "mend the section named or its factory")
+    except CalibrationRefused as error:
+        yield fail("models", str(error), "calibrate again, or take the file out")
     else:
         yield ok("models", ", ".join(sorted(names)))

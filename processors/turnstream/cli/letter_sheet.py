@@ -19,7 +19,7 @@ from turnstream.stream.codec import MalformedValue
 from turnstream.stream.contracts import EVENTS
 from turnstream.stream.deadletter import Place
 from turnstream.stream.letter_box import LetterBox
-from turnstream.stream.letter_desk import note_revealed
+from turnstream.stream.letter_post import note_revealed
 from turnstream.stream.letters import Letter
 from turnstream.stream.registry import codec_for
 
@@ -62,9 +62,11 @@ async def show(
         whole: Record | None = record
         if letter.pointer and letter.source is not None:
             whole = (await box.records([letter.source])).get(letter.source)
+            if whole is not None and not letter.names(whole):
+                whole = None  # another record in its place: nobody has asked for that one
     if reveal:
         await note_revealed(settings, letter, actor=actor, because=because, at=now_ms())
-    sheet: dict[str, Any] = letter_as_json(letter, done)
+    sheet: dict[str, Any] = letter_as_json(letter, done, reveal=reveal)
     if whole is None:
         sheet["fault"] = f"the record is not in {letter.source} any more, where it was kept"
     else:

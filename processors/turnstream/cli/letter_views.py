@@ -141,8 +141,13 @@ def state_of(done: AuditRecord | None) -> str:
     return "open" if done is None else done.action
 
 
-def letter_as_json(letter: Letter, done: AuditRecord | None) -> dict[str, Any]:
+def letter_as_json(
+    letter: Letter, done: AuditRecord | None, *, reveal: bool = False
+) -> dict[str, Any]:
     """A letter for programs; times are milliseconds UTC."""
+    key = None if letter.key is None else shown_key(letter.key)
+    if reveal and letter.key is not None:
+        key = letter.key.decode("utf-8", "backslashreplace")
     return {
         "letter": str(letter.place),
         "at": letter.at,
@@ -150,7 +155,7 @@ def letter_as_json(letter: Letter, done: AuditRecord | None) -> dict[str, Any]:
         "partition": letter.source.partition if letter.source is not None else None,
         "offset": letter.source.offset if letter.source is not None else None,
         "timestamp": letter.source_at,
-        "key": letter.key.decode("utf-8", "backslashreplace") if letter.key is not None else None,
+        "key": key,
         "role": letter.role or None,
         "stage": letter.stage or None,
         "for": letter.recipient,
@@ -218,11 +223,11 @@ def headers_as_json(record: "Record", *, reveal: bool) -> list[list[str | None]]
         text: str | None = None
         if value is None:
             pass
-        elif reveal or name.startswith(_SHOWN_HEADERS):
+        elif reveal or (name.startswith(_SHOWN_HEADERS) and len(value) <= _LONGEST_SHOWN):
             text = value.decode("utf-8", "backslashreplace")
         else:
             text = hidden(value)
-        shown.append([name, text])
+        shown.append([name if reveal or len(name) <= _LONGEST_SHOWN else hidden(name), text])
     return shown
 
 

@@ -7,7 +7,19 @@ import structlog
 import typer
 
 from turnstream import __version__
-from turnstream.cli import catalog, chat, demo, dlq, doctor, run, schemas, shadow, topics, turns
+from turnstream.cli import (
+    calibrate,
+    catalog,
+    chat,
+    demo,
+    dlq,
+    doctor,
+    run,
+    schemas,
+    shadow,
+    topics,
+    turns,
+)
 from turnstream.cli.log_repeats import Repeats
 
 app = typer.Typer(
@@ -23,6 +35,7 @@ app.add_typer(turns.app, name="turns", help="Send turns from a file.")
 app.add_typer(shadow.app, name="shadow", help="Show how a candidate compares with what was done.")
 app.add_typer(dlq.app, name="dlq", help="List, show, replay and discard dead letters.")
 app.command("run")(run.run)
+app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 app.command("chat")(chat.chat)

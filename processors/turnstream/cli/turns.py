@@ -81,7 +81,7 @@ def send(  # noqa: PLR0917 - typer calls it by name
         settings = load_settings(config or default_config())
         no_channel = ""
         if event == "turn" and channel is None:
-            channel, no_channel = _api_channel(settings)
+            channel, no_channel = api_channel(settings)
         model = MODELS[event]
         writer = EventWriter(settings, topics={model: topic} if topic is not None else None)
         reader = LineReader(event, channel, no_channel=no_channel)
@@ -153,7 +153,7 @@ def _progress(console: "Console", *, size: int | None) -> "Progress":
     )
 
 
-def _api_channel(settings: "Settings") -> tuple[str | None, str]:
+def api_channel(settings: "Settings") -> tuple[str | None, str]:
     """The channel of turns that name none, and why there is none.
 
     Without one, lines that name no channel are refused, each with this reason; others are sent.

@@ -127,6 +127,12 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"shadow.decider: expected one of deciders ({known}), got {self.shadow.decider!r}"
             )
+        for name in self.decide.calibrations:
+            if name not in self.deciders:
+                known = ", ".join(sorted(self.deciders))
+                raise ValueError(
+                    f"decide.calibrations: expected one of deciders ({known}), got {name!r}"
+                )
         if self.classify.classifier not in self.classifiers:
             known = ", ".join(sorted(self.classifiers))
             raise ValueError(
@@ -159,6 +165,7 @@ class Settings(BaseSettings):
 _PATHS: Final = (
     ("catalog",),
     ("shadow", "catalog"),
+    ("shadow", "calibration"),
     ("kafka", "ssl_cafile"),
     ("kafka", "ssl_certfile"),
     ("kafka", "ssl_keyfile"),
@@ -213,6 +220,8 @@ def _anchored(settings: Settings, folder: Path) -> Settings:
             current = changes.get(section, owner)
             assert isinstance(current, BaseModel)  # noqa: S101 - narrows the type
             changes[section] = current.model_copy(update={key: folder / value})
+    calibrations = {name: folder / path for name, path in settings.decide.calibrations.items()}
+    changes["decide"] = settings.decide.model_copy(update={"calibrations": calibrations})
     return settings.model_copy(update=changes)
 
 

@@ -166,6 +166,9 @@ class StreamOptions(Section):
     max_ahead_per_partition: int = Field(default=50_000, ge=1)
     """Records taken from the first unfinished one on; at the bound the partition is not fetched.
 
+    Neither is it while 16 MiB of dead letters wait: those of refused records do until all before
+    them has ended.
+
     It goes on when that record has ended, which its own limits see to. Only the records of a parked
     conversation, whose state a newer version wrote, wait for that version.
     """
@@ -280,6 +283,12 @@ class DecideSettings(AskingSettings):
     """Accounts under which our own messages come back as turns."""
     answer_deadline_seconds: float = Field(default=30, gt=0)
     """How long a final answer may take before the conversation is handed off."""
+    calibrations: dict[str, Path] = Field(default={})
+    """Decider to the file that `turnstream calibrate` wrote for it.
+
+    Its temperature rescales probabilities and confidence; its thresholds apply where they are above
+    the catalog's. A file made for another catalog or decider version refuses the start.
+    """
 
 
 class ExecuteSettings(Section):
@@ -326,6 +335,8 @@ class ShadowSettings(AskingSettings):
     """Name of one of `deciders`; it decides for every agent."""
     compare_with: Literal["decide", "people"] = "decide"
     """Whose actions are the live side: those of `decide`, or those on conversation.live-actions."""
+    calibration: Path | None = None
+    """The file that `turnstream calibrate` wrote for the decider with the candidate's catalog."""
     pair_within_seconds: float = Field(default=86_400, gt=0)
     """How long a proposal waits for the live action that it is compared with."""
 

@@ -19,7 +19,7 @@ diagram in ``processors/ARCHITECTURE.md`` is drawn from it by :func:`diagram`.
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -255,6 +255,9 @@ class TimerEntry:
     timer_id: str
     kind: TimerKind
     due_at: int
+
+    after_backlog: ClassVar[bool] = False
+    """All timers of a conversation may fire beside a backlog that is full."""
 
 
 @dataclass(frozen=True)

@@ -245,13 +245,15 @@ class Tool(Definition):
     subject: str | None = None
     """What it is about; one subject's tools and answers share values. The name by default."""
     input_schema: dict[str, JsonValue]
-    """JSON Schema 2020-12 of the arguments, an object."""
+    """JSON Schema 2020-12 of the arguments, an object; `format` is enforced."""
     result_schema: dict[str, JsonValue]
-    """JSON Schema 2020-12 of the result; only its properties reach a model."""
+    """JSON Schema 2020-12 of the result, as above; only its properties reach a model."""
     effect: Literal["read", "write"]
     """`write`: a call changes something, so it is never made twice unless that is safe."""
     idempotent: bool = False
-    """True for a write that may be repeated with the same idempotency key."""
+    """True for a write that may be repeated with the same idempotency key: the service then answers
+    as it did the first time, and 409 while the first is still at work. A function needs the
+    parameter `idempotency_key`."""
     timeout_seconds: float = Field(default=5.0, gt=0, le=300)
     retry: RetryPolicy = RetryPolicy()
     """Applies to reads and to idempotent writes; any other call is made once."""
@@ -271,7 +273,8 @@ class Tool(Definition):
     """Least confidence for an automatic call. A write tool without one never runs automatically. An
     agent model that gives no probability has a confidence of 0."""
     errors: dict[str, ToolErrorRule] = {}
-    """Error code to its meaning; any other code is `tool_error` and goes to a person."""
+    """Error code to its meaning, for codes by which nothing was done under the call's idempotency
+    key, nor will be; any other code is `tool_error` and goes to a person."""
     answer: str | None = None
     """Approved answer that presents the result."""
     returns_passages: str | None = None

@@ -124,6 +124,8 @@ class Proposal:
     probabilities: Mapping[Action, float] = field(default_factory=dict)
     margin: float | None = None
     """Distance between the two best options, 0 to 1."""
+    least_confidence: float = 0.0
+    """What its calibration demands of the confidence; the catalog may demand more."""
     answer_id: str | None = None
     text: str | None = None
     """An agent model's own answer text."""
@@ -142,7 +144,10 @@ class Proposal:
     output: JsonValue = None
     """The final answer of an agent that declares a schema for it: an object, or its JSON text."""
     diagnostics: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Anything else worth keeping, JSON only, no customer text."""
+    """Anything else worth keeping, JSON only, no customer text.
+
+    `tool_probabilities`, an object of tool to probability, lets a calibration see near ties.
+    """
 
 
 class Decider(Protocol):

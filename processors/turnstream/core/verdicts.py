@@ -162,10 +162,13 @@ V = TypeVar("V", AnswerWith, Call, Ask, Refuse)
 
 
 def unless_doubtful(proposal: Proposal, verdict: V, ruleset: Ruleset) -> V | HandOff:
-    """Hold an action back when its confidence or margin is below what the catalog demands."""
+    """Hold an action back when its confidence or margin is below what is demanded of it.
+
+    The catalog and a calibration may both demand something; the greater counts.
+    """
     thresholds = ruleset.catalog.thresholds
     action = action_of(verdict)
-    least = thresholds.of(action)
+    least = max(thresholds.of(action), proposal.least_confidence)
     if isinstance(verdict, Call):
         least = max(least, ruleset.catalog.tools[verdict.tool].threshold or 0.0)
     if proposal.confidence < least:

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
 from typing import Final
 
 import uvicorn
@@ -226,7 +227,9 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, _RefusedError):
         raise error
     body = {"error": {"code": error.code, "message": error.code.replace("_", " ")}}
-    return JSONResponse(body, status_code=error.status)
+    # Who is unavailable has not begun, and says so: else a write would be of unknown outcome.
+    headers = {"Retry-After": "0"} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    return JSONResponse(body, status_code=error.status, headers=headers)
 
 
 def _used(found: Order, body: Mapping[str, object]) -> JSONResponse:

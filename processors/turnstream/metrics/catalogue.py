@@ -69,6 +69,7 @@ DEAD_LETTER_REASONS: Final = (
     "expired",
     "flood",
     "state_too_large",
+    "output_too_large",
     "state_unreadable",
     "handler_failed",
 )

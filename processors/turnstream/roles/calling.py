@@ -122,13 +122,18 @@ class ToolCalls:
         self, call: ToolCall, *, tool: Tool, lane: LaneContext[Execution]
     ) -> Reconciliation:
         """Ask what became of a call, as often as the tool's policy allows attempts."""
+        await failpoints.reach("before_reconcile")
         attempt = 1
         while True:
-            found = await self._bindings[call.tool].reconcile(call)
+            work = self._bindings[call.tool].reconcile(call)
+            if failpoints.armed is not None:
+                work = failpoints.armed.during("during_reconcile", work)
+            found = await work
             if found.verdict != "unknown" or not found.retryable or attempt >= tool.retry.attempts:
                 break
             await lane.rest(_backoff(tool, attempt, seed=f"{call.idempotency_key}/reconcile"))
             attempt += 1
+        await failpoints.reach("after_reconcile")
         self._metrics.tool_reconciled(call.tool, verdict=found.verdict)
         log.warning("asked what became of a call", tool=call.tool, verdict=found.verdict)
         return found

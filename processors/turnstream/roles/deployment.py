@@ -23,6 +23,7 @@ from turnstream.core.ports import Decider
 from turnstream.core.ruleset import Limits, Ruleset
 from turnstream.metrics import Metrics
 from turnstream.models.catalog_rules import CatalogRules
+from turnstream.roles.calibrations import with_calibration
 from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
 from turnstream.stream import Handler, StateFormat
@@ -95,6 +96,18 @@ class Candidate:
             checks=argument_checks(self.loaded.catalog),
             answer_checks=answer_checks(self.loaded.catalog),
         )
+
+    def calibrated(self, name: str, path: Path | None) -> Decider:
+        """Make a configured decider that follows a calibration file, where one is given.
+
+        Raises:
+            CalibrationRefused: the file cannot be read, or was made for other versions.
+            DeploymentError: no such decider is configured, or its factory cannot be used.
+        """
+        decider = self.decider(name)
+        if path is None:
+            return decider
+        return with_calibration(decider, path, decision_version=self.loaded.decision_version)
 
     def decider(self, name: str) -> Decider:
         """Make a configured decider.
@@ -169,13 +182,15 @@ class Deployment:
 
         Raises:
             CatalogError: an agent's decider is not configured.
+            CalibrationRefused: a calibration is not for its decider and this catalog.
             DeploymentError: a decider cannot be made.
         """
         check_deciders(self.loaded, {EMBEDDED_DECIDER, *self.settings.deciders})
         made: dict[str, Decider] = {}
         for agent in self.catalog.agents.values():
             if agent.decider not in made:
-                made[agent.decider] = self.main.decider(agent.decider)
+                path = self.settings.decide.calibrations.get(agent.decider)
+                made[agent.decider] = self.main.calibrated(agent.decider, path)
         return {name: made[agent.decider] for name, agent in self.catalog.agents.items()}
 
     @cached_property

@@ -29,7 +29,7 @@ from turnstream.roles.calling import ToolCalls, repeatable
 from turnstream.roles.deployment import Deployment, DeploymentError, StreamRole
 from turnstream.roles.gate import Gate, denied, unavailable
 from turnstream.roles.intake import Intake
-from turnstream.roles.journal import Execution, journal_format
+from turnstream.roles.journal import LOST, Execution, journal_format
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.reporting import Ended, Reporter, passed
 from turnstream.roles.undertaking import Undertakings
@@ -144,7 +144,12 @@ class ExecuteHandler:
     def flood(self, record: Record, event: Event, state: Execution | None) -> Handled[Execution]:
         """Refuse an action that is repeated without end; what it has led to stays as it is."""
         action = cast("ActionEvent", event)
-        if action.call is None or state is not None:
+        call = action.call
+        if state is not None and state.phase == "started" and call is not None:
+            # Begun before a crash, and this record may be all that is left of it.
+            tool = self._ruleset.catalog.tools.get(call.tool)
+            return self._undertakings.interrupted(record, action, tool, attempts=state.attempts)
+        if call is None or state is not None:
             return Handled(state if state is None else passed(state, record))
         refused = denied("flood", "the action was repeated too often")
         return self._undertakings.end(record, action, refused)
@@ -177,6 +182,9 @@ class ExecuteHandler:
 
     def timer(self, key: bytes, timer: TimerDue) -> None:
         """Give a record up: past its deadline the action is refused without it."""
+        if timer.kind == LOST:
+            name = timer.timer_id
+            self._undertakings.lost(name, self._ruleset.catalog.tools.get(name))
 
 
 def _left_alone() -> Ended:

@@ -5,6 +5,10 @@ action may still be carried out. From then on the action itself is refused as ex
 no record any more. Nothing is removed earlier, however many records there are: at the configured
 number of them the partition takes no new action until older ones expire. A minute is added for
 clocks that are put back; it protects against no more than that.
+
+A call that was begun normally ends in its own action's handling, after a crash in that of the next
+owner. Its record goes by age only when everything that was in the partition by then has been
+handled: the action is not there any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +30,10 @@ Whether an action has expired is asked of this process's clock, and this is all 
 a clock put back and a second call: by a minute its record is still there. By more, an action whose
 record is gone may count as fresh again.
 """
+
+LOST: Final = "lost"
+"""Kind of the timer of a call that was begun and whose action never came back, deleted by retention
+or passed over by whoever moved the group's offsets. Its id is the tool's name."""
 
 Phase = Literal["started", "done", "outcome_unknown"]
 
@@ -89,6 +97,8 @@ def journal_format(*, retention_ms: int) -> RecordFormat[Execution]:
 
 
 def _expiry(state: Execution) -> Sequence[TimerDue]:
+    due_at = state.expires_at + _CLOCK_SLACK_MS
     if state.phase == "started":
-        return ()
-    return (TimerDue("expiry", "expiry", state.expires_at + _CLOCK_SLACK_MS),)
+        # Its action may still be to come again, and would pass for one that was never begun.
+        return (TimerDue(state.tool, LOST, due_at, after_backlog=True),)
+    return (TimerDue("expiry", "expiry", due_at),)

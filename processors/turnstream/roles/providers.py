@@ -37,7 +37,8 @@ def providers_of(deployment: Deployment) -> Mapping[str, Provider]:
 def candidate_of(deployment: Deployment, candidate: Candidate) -> Provider:
     """The one decider of a shadow, whose name is in the configuration's section `shadow`."""
     settings = deployment.settings.shadow
-    made = _provider(settings.decider, candidate.decider(settings.decider), settings)
+    decider = candidate.calibrated(settings.decider, settings.calibration)
+    made = _provider(settings.decider, decider, settings)
     _watch(deployment, {made.name: made})
     return made
 

@@ -14,6 +14,7 @@ from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.roles.journal import Execution, expires_at
 from turnstream.roles.publishing import Publisher
 from turnstream.stream import Handled, Publication, Record
+from turnstream.tools.errors import is_declared
 
 _ENVELOPE_BYTES: Final = 16_384
 """Left for everything but the result in an event: a result that fills the limit would be refused by
@@ -57,7 +58,14 @@ class Reporter:
         self._now_ms = now_ms
 
     def judged(self, tool: Tool, reply: ToolReply, *, attempt: int, perhaps_done: bool) -> Ended:
-        """What a reply means for the call as a whole."""
+        """What a reply means for the call as a whole.
+
+        Args:
+            tool: the tool's definition.
+            reply: what the latest attempt led to.
+            attempt: its number, from 1.
+            perhaps_done: whether this attempt, or one before it, may have had its effect.
+        """
         if reply.error_code is None:
             result = orjson.dumps(dict(reply.result or {}))
             if len(result) <= self._max_result_bytes:
@@ -73,8 +81,11 @@ class Reporter:
             message=reply.error_message,
             retryable=reply.retryable,
         )
-        # A definite reply to the same key also speaks for the attempts before it.
-        unknown = reply.outcome_unknown or (reply.retryable and perhaps_done)
+        # Of the attempts before it only a reply speaks that was given to the key: an error that the
+        # tool declares. A gateway, a missing secret, `still at work` know nothing of them.
+        unknown = reply.outcome_unknown or (
+            perhaps_done and not is_declared(tool, reply.error_code)
+        )
         return Ended(
             "outcome_unknown" if unknown else "failed", attempts=attempt, error=error, reply=reply
         )

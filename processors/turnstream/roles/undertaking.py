@@ -97,9 +97,11 @@ class Undertakings:
                 return await self._concluded(record, action, ended, tool=tool, lane=lane)
             failed = self._reports.failed(record, action, ended)
             attempt += 1
+            await failpoints.reach("before_restarted")
             await lane.commit(
                 _key(record, action), self._reports.started(action, attempt), (failed,)
             )
+            await failpoints.reach("after_restarted")
             await lane.rest(wait)
             # The wait may have been longer than asked for, and others have called meanwhile.
             if self._now_ms() >= call.deadline_at or not self._calls.allow(call.tool):
@@ -196,9 +198,17 @@ class Undertakings:
         """End a call that was begun and whose reply nobody has."""
         message = "the call was begun and its reply is not known"
         error = ToolError(code="interrupted", message=message)
-        reads = tool is not None and tool.effect == "read"
-        outcome: ToolOutcome = "failed" if reads else "outcome_unknown"
-        return self.end(record, action, Ended(outcome, attempts=attempts, error=error))
+        ended = Ended(_unheard_of(tool), attempts=attempts, error=error)
+        return self.end(record, action, ended)
+
+    def lost(self, name: str, tool: Tool | None) -> None:
+        """Report a call that was begun, whose reply nobody has and whose action is gone."""
+        self._metrics.tool_called(name, outcome=_unheard_of(tool))
+        log.error(
+            "a call was begun and its action never came back: nobody was told how it ended",
+            tool=name if name in self._calls else None,
+            error="interrupted",
+        )
 
     def end(self, record: Record, action: ActionEvent, ended: Ended) -> Handled[Execution]:
         """The last record of the journal and the final result, committed together."""
@@ -214,6 +224,11 @@ class Undertakings:
                 attempts=ended.attempts,
             )
         return self._reports.ended(record, action, ended)
+
+
+def _unheard_of(tool: Tool | None) -> ToolOutcome:
+    """How a call ended whose reply nobody has: of a read it does not matter."""
+    return "failed" if tool is not None and tool.effect == "read" else "outcome_unknown"
 
 
 def _key(record: Record, action: ActionEvent) -> bytes:

@@ -123,7 +123,7 @@ class Committer(Generic[S]):
                 self._urgent = False
                 async with asyncio.timeout(limit):
                     await self._transact(self._take())
-                if not self._finished:
+                if not self._finished and not any(map(_has_finished, self._sources.values())):
                     self._wake.clear()
                     self._idle.set()
         except asyncio.CancelledError:
@@ -154,6 +154,8 @@ class Committer(Generic[S]):
             work = finished.popleft()
             taken.append(work)
             bytes_left -= len(work.value or b"")
+            if work.stateful and work.dead_record is not None:
+                bytes_left -= work.dead_record.size
             for publication in work.publications:
                 bytes_left -= len(publication.value or b"")
         return taken
@@ -161,7 +163,8 @@ class Committer(Generic[S]):
     async def _transact(self, taken: Sequence[Work[S]]) -> None:
         """Commit what was taken, in one transaction.
 
-        1. Mark the inputs finished and move each source's prefix over them.
+        1. Mark the inputs finished and move each source's prefix over them, as far as the dead
+           letters of what was refused leave room for one another.
         2. Batch their publications and dead letters, in input order per key; a dead letter that no
            state remembers goes with the prefix that passes its record.
         3. Batch the last state of each key, and tombstones of closed keys that were passed; before
@@ -177,7 +180,7 @@ class Committer(Generic[S]):
         moved = self._move_prefixes(taken)
         offsets = {source.tp: source.prefix for source in moved}
         # Step 2
-        letters = _letters(taken, moved=moved)
+        letters, eased = _letters(taken, moved=moved)
         self._batch_publications(taken, letters=letters, batches=batches)
         # Step 3
         last = {work.key: work for work in taken if work.stateful}
@@ -195,9 +198,13 @@ class Committer(Generic[S]):
         for work in taken:
             if work.waiter is not None and not work.waiter.done():
                 work.waiter.set_result(None)
+            if work.stateful:
+                # It may wait long for an older one, and thousands with it.
+                work.state = work.value = work.dead_record = None
+                work.publications = ()
         seconds = time.monotonic() - began
         self._report(taken, moved=moved, letters=letters, records=batches.records, seconds=seconds)
-        self._committed(moved)
+        self._committed((*moved, *eased))
 
     async def _publish(self, batches: Batches, offsets: Mapping[TopicPartition, int]) -> None:
         """Steps 4 and 5 of a transaction."""
@@ -226,7 +233,10 @@ class Committer(Generic[S]):
         for work in taken:
             if isinstance(work, Entry):
                 work.done = True
-        return [source for source in self._sources.values() if source.advance()]
+        sources = self._sources.values()
+        # A share of it each, so that none waits until another has no letters any more.
+        room = max(1, self._role.settings.max_transaction_bytes // len(sources))
+        return [source for source in sources if source.advance(letter_room=room)]
 
     def _batch_publications(
         self, taken: Sequence[Work[S]], *, letters: Sequence[DeadRecord], batches: Batches
@@ -293,10 +303,30 @@ class Committer(Generic[S]):
             observer.oldest_unfinished(source.topic, source.partition, oldest)
 
 
-def _letters(taken: Sequence[Work[S]], *, moved: Sequence[Source[S]]) -> list[DeadRecord]:
-    """Take the dead letters that a transaction makes true."""
-    letters = [work.dead_record for work in taken if work.stateful and work.dead_record is not None]
+def _letters(
+    taken: Sequence[Work[S]], *, moved: Sequence[Source[S]]
+) -> tuple[list[DeadRecord], list[Source[S]]]:
+    """Take the dead letters that a transaction makes true.
+
+    Returns:
+        The letters, and the sources that have room by them though they have not moved.
+    """
+    letters: list[DeadRecord] = []
+    eased: list[Source[S]] = []
+    for work in taken:
+        if work.stateful and (dead := work.dead_record) is not None and isinstance(work, Entry):
+            letters.append(dead)
+            source = work.source
+            source.letter_bytes -= dead.size
+            if source not in moved and source not in eased:
+                eased.append(source)
     for source in moved:
-        letters += source.letters
+        for dead in source.letters:
+            letters.append(dead)
+            source.letter_bytes -= dead.size
         source.letters.clear()
-    return letters
+    return letters, eased
+
+
+def _has_finished(source: Source[S]) -> bool:
+    return source.has_finished

@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiokafka
-from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.errors import IllegalStateError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
@@ -245,7 +245,13 @@ class LaneConsumer(driver.Consumer):
         at = self.app.role.now_ms()
         epoch = ownership.epoch
         ends = await self._thread.ends(list(sources))
-        positions = await self._thread.positions(list(sources))
+        try:
+            positions = await self._thread.positions(list(sources))
+        except IllegalStateError:
+            if epoch == ownership.epoch:
+                raise
+            # The partitions have been given up since the ends were read.
+            return
         if epoch == ownership.epoch:
             for tp, source in sources.items():
                 source.observe_end(ends[tp], position=positions[tp], at=at)

@@ -7,6 +7,7 @@ replayed for that role alone, by a header of the replayed record (`addressee`).
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -28,6 +29,9 @@ ORIGIN: Final = "turnstream.origin."
 FOR: Final = ORIGIN + "for"
 """Header of a replayed record that one role alone is to handle: the role's name."""
 
+_ORIGIN_FIELDS: Final = frozenset({"topic", "partition", "offset", "replays", "given_up", "for"})
+"""All that a replay says of its origin."""
+
 Stage = Literal["intake", "handling"]
 """How a record was given up: by the checks of form that every role makes alike, or by one role.
 
@@ -38,10 +42,14 @@ _LARGEST_PARTITION: Final = 2**31 - 1
 _LARGEST_OFFSET: Final = 2**63 - 1
 """What Kafka has room for; an event with a higher number could not be written."""
 
+_LONGEST_TOPIC: Final = 249
+"""Characters, as Kafka has it. What is longer is no topic, nor anything else that a replay says of
+its origin: anybody may write headers, and these go on into events, letters and the audit."""
+
 _COUNT_DIGITS: Final = 6
 """Anybody may write headers: a number of any length would be put into every id."""
 
-_MAX_DETAIL: Final = 512
+MAX_DETAIL: Final = 512
 """Characters of detail: an exception's text may be as long as the record that caused it."""
 
 _RECORD_OVERHEAD: Final = 256
@@ -75,23 +83,33 @@ class Place:
         """Read its parts.
 
         Raises:
-            ValueError: A number is none, or out of Kafka's range.
+            ValueError: A number is none, or out of Kafka's range, as a topic's name may be.
         """
         place = cls(topic, int(partition), int(offset))
         if not (
-            0 <= place.partition <= _LARGEST_PARTITION and 0 <= place.offset <= _LARGEST_OFFSET
+            len(topic) <= _LONGEST_TOPIC
+            and 0 <= place.partition <= _LARGEST_PARTITION
+            and 0 <= place.offset <= _LARGEST_OFFSET
         ):
-            raise ValueError("no such partition or offset can be")
+            raise ValueError("no such topic, partition or offset can be")
         return place
+
+
+def origin_fields(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
+    """What the headers of a replayed record say of its origin; of repeated ones the last counts."""
+    return {
+        field: value
+        for name, value in headers
+        if name.startswith(ORIGIN)
+        and (field := name.removeprefix(ORIGIN)) in _ORIGIN_FIELDS
+        and value is not None
+        and len(value) <= _LONGEST_TOPIC
+    }
 
 
 def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Place | None:
     """The first place of a replayed record; None when it was never replayed."""
-    origin = {
-        name.removeprefix(ORIGIN): value
-        for name, value in headers
-        if name.startswith(ORIGIN) and value is not None
-    }
+    origin = origin_fields(headers)
     if not origin.keys() >= {"topic", "partition", "offset"}:
         return None
     try:
@@ -111,21 +129,24 @@ def addressee(headers: Iterable[tuple[str, bytes | None]], *, topic: str) -> str
         headers: The record's.
         topic: Physical topic of the record.
     """
-    named = [value for name, value in headers if name == FOR and value is not None]
-    if not named:
+    named = origin_fields(headers).get("for")
+    if named is None:
         return None
     origin = origin_of(headers)
-    role = named[-1].decode("utf-8", "replace")
+    role = named.decode("utf-8", "replace")
     return role if role in ROLES and origin is not None and origin.topic == topic else None
 
 
 def given_up_before(headers: Iterable[tuple[str, bytes | None]]) -> int:
     """How often a replayed record was read and given up before: as many of its ids are used."""
-    for name, value in headers:
-        if name == ORIGIN + "given_up" and value is not None and value.isdigit():
-            # More digits than a count of replays can have are not ours.
-            return int(value) if len(value) <= _COUNT_DIGITS else 0
-    return 0
+    count = origin_fields(headers).get("given_up", b"")
+    # More digits than a count of replays can have are not ours.
+    return int(count) if count.isdigit() and len(count) <= _COUNT_DIGITS else 0
+
+
+def key_digest(key: bytes) -> str:
+    """What stands for a key that is too long to be kept beside a pointer."""
+    return hashlib.blake2b(key, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +174,8 @@ class DeadRecord:
     headers: Headers
     reason: DeadLetterReason
     source_topic: str
+    size: int
+    """Bytes of key, value and headers; rather too many than too few."""
 
 
 def dead_record(
@@ -169,7 +192,8 @@ def dead_record(
 
     One that the topic would not take becomes a pointer: the same error headers, and as value a
     JSON object with the topic, partition, offset and size of the record, which stays readable in
-    its source topic for as long as that retains it.
+    its source topic for as long as that retains it. Of the record's own headers it keeps those that
+    name its origin: without them ids would change, and it could be replayed for ever.
     """
     fields = {
         "topic": record.topic,
@@ -183,7 +207,7 @@ def dead_record(
         "version": __version__,
     }
     if detail:
-        fields["detail"] = detail[:_MAX_DETAIL]
+        fields["detail"] = detail[:MAX_DETAIL]
     marks = tuple(
         (HEADER_PREFIX + name, text.encode("utf-8", "replace")) for name, text in fields.items()
     )
@@ -198,8 +222,12 @@ def dead_record(
             "size": _size(key, value, headers=record.headers),
         }
         value = orjson.dumps(pointer)
-        headers = (*marks, (HEADER_PREFIX + "pointer", b"1"))
-        if _size(key, value, headers=headers) > topic.max_bytes:
+        origin = tuple(
+            (ORIGIN + name, said) for name, said in origin_fields(record.headers).items()
+        )
+        headers = (*origin, *marks, (HEADER_PREFIX + "pointer", b"1"))
+        if key is not None and _size(key, value, headers=headers) > topic.max_bytes:
+            headers = (*headers, (HEADER_PREFIX + "key_digest", key_digest(key).encode()))
             key = None
     return DeadRecord(
         topic=topic.name,
@@ -209,6 +237,7 @@ def dead_record(
         headers=headers,
         reason=reason,
         source_topic=record.topic,
+        size=_size(key, value, headers=headers),
     )
 
 

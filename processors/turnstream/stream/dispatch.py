@@ -134,6 +134,10 @@ class Dispatcher(Generic[S]):
             not self._lanes[source.partition].full
             and source.queued < self._settings.max_queued_per_partition
             and len(source.order) < self._settings.max_ahead_per_partition
+            and (
+                not source.letter_bytes
+                or source.letter_bytes < self._settings.max_transaction_bytes
+            )
         )
 
     # Rounds.

@@ -35,6 +35,8 @@ VARIABLE: Final = "TURNSTREAM_FAILPOINTS"
 """The environment variable that sets failpoints in a process."""
 
 Point = Literal[
+    "before_first_commit",
+    "after_first_commit",
     "before_fence",
     "after_fence",
     "during_restore",
@@ -58,9 +60,17 @@ Point = Literal[
     "after_started",
     "during_call",
     "after_call",
+    "before_restarted",
+    "after_restarted",
+    "before_reconcile",
+    "during_reconcile",
+    "after_reconcile",
 ]
 
 POINTS: Final[Mapping[Point, str]] = {
+    # The first start of a group.
+    "before_first_commit": "the broker has the offsets that the group starts from, uncommitted",
+    "after_first_commit": "those offsets are committed, the group is not joined",
     # Assignment.
     "before_fence": "partitions are assigned, their lanes not open: the former owner can commit",
     "after_fence": "the lanes are open, no state is read",
@@ -89,6 +99,13 @@ POINTS: Final[Mapping[Point, str]] = {
     "after_started": "STARTED is committed, the call has not begun",
     "during_call": "the call is under way, its reply is not there",
     "after_call": "the reply is there, DONE is not committed",
+    # One more attempt at it.
+    "before_restarted": "an attempt failed and the next was decided, the journal does not say so",
+    "after_restarted": "STARTED of the next attempt is committed, its call has not begun",
+    # A call that nobody has a reply of.
+    "before_reconcile": "a call may have been carried out, its tool has not been asked",
+    "during_reconcile": "the tool is being asked, its word is not there",
+    "after_reconcile": "the tool's word is there, nothing that follows from it is committed",
 }
 """Every failpoint and what is true there."""
 

@@ -36,13 +36,15 @@ DeadLetterReason = Literal[
     "expired",
     "flood",
     "state_too_large",
+    "output_too_large",
     "state_unreadable",
     "handler_failed",
 ]
 """Why a record was dead-lettered: a closed list, because it becomes a metric label.
 
 `malformed` could not be decoded; `invalid` was decoded and breaks a rule; `content_mismatch`
-repeats an id with another content; `state_unreadable` was the next record of a key whose state
+repeats an id with another content; `state_too_large` and `output_too_large` would have led to
+what cannot be stored or published; `state_unreadable` was the next record of a key whose state
 cannot be read; `handler_failed` used up its attempts.
 """
 
@@ -95,6 +97,9 @@ class TimerDue:
     kind: str
     due_at: int
     """Milliseconds since the epoch, UTC."""
+    after_backlog: bool = False
+    """Whether everything older is handled first even where a full lane's timers would overtake
+    it."""
 
 
 Ending: TypeAlias = Handled[S] | Awaitable[Handled[S]]

@@ -190,6 +190,8 @@ class Handling(Generic[S]):
         reason: DeadLetterReason = "handler_failed"
         if isinstance(error, StateUnreadable):
             reason = "state_unreadable"
+        elif isinstance(error, UnusableOutcome):
+            reason = error.reason
         logger.error(
             "record dead-lettered at %s offset %s after %s attempts: %s",
             entry.source.tp,
@@ -210,8 +212,6 @@ class Handling(Generic[S]):
                 entry.offset,
                 describe(second),
             )
-            if isinstance(error, UnusableOutcome):
-                reason = error.reason
             lane.reject(entry, reason=reason, detail=detail, attempts=attempts)
 
 

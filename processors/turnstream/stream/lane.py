@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from turnstream.stream.deadletter import DeadLetterTopic, DeadRecord, Stage
+    from turnstream.stream.failpoints import Failpoints
     from turnstream.stream.handler import DeadLetterReason, Handled, Publication
     from turnstream.stream.role import Role
     from turnstream.stream.slots import Slots
@@ -228,10 +229,11 @@ class Lane(Generic[S]):
                 attempts=attempts,
             )
         self._set_outcome(entry, state=state, publications=handled.publications)
-        entry.dead_record = dead
+        if dead is not None:
+            self._bury(entry, dead)
         self._end(entry)
         if failpoints.armed is not None:
-            failpoints.armed.pass_by("after_enter")
+            self._entered(failpoints.armed)
 
     def reject(
         self,
@@ -246,7 +248,7 @@ class Lane(Generic[S]):
 
         The letter goes out with that offset, and so only once.
         """
-        entry.dead_record = dead_record(
+        dead = dead_record(
             entry.record,
             topic=self._dead_letter_topics[entry.record.topic],
             role=self._role.settings.role,
@@ -255,6 +257,7 @@ class Lane(Generic[S]):
             detail=detail,
             attempts=attempts,
         )
+        self._bury(entry, dead)
         self._end(entry)
 
     def skip(self, entry: Entry[S]) -> None:
@@ -276,7 +279,7 @@ class Lane(Generic[S]):
             size = len(publication.key) + len(publication.value or b"")
             if size > self._max_publication_bytes:
                 message = f"a publication to {publication.topic!r} has {size} bytes"
-                raise UnusableOutcome(message)
+                raise UnusableOutcome(message, reason="output_too_large")
         value = None if state is None else self.states.encode(state)
         if value is not None and len(key) + len(value) > self._max_bytes:
             message = f"the new state has {len(value)} bytes"
@@ -287,9 +290,20 @@ class Lane(Generic[S]):
         work.publications = publications
         self.states.put(key, state)
 
+    def _bury(self, entry: Entry[S], dead: DeadRecord) -> None:
+        entry.dead_record = dead
+        entry.source.letter_bytes += dead.size
+
     def _end(self, entry: Entry[S]) -> None:
         entry.release()
         self._committer.add(entry)
+
+    def _entered(self, armed: Failpoints) -> None:
+        try:
+            armed.pass_by("after_enter")
+        except failpoints.FailpointReached as error:
+            # The outcome is taken: this is no failure of the handler, to be asked again.
+            self._role.fail(error)
 
     # The bound on its records.
 
@@ -330,7 +344,7 @@ class Lane(Generic[S]):
     def handled_through(self) -> int:
         """Return the time (ms) up to which everything in all sources has been handled."""
         for source in self.sources.values():
-            source.settle_mark()
+            source.settle_mark(parked=self.states.parked)
         return min(source.handled_through for source in self.sources.values())
 
     def fire_timers(self, now: int) -> bool:
@@ -347,9 +361,14 @@ class Lane(Generic[S]):
             return False
         through = self.handled_through()
         # At the bound the backlog waits for what expires, so that must not wait for the backlog.
-        for key, timer in self.states.fire(now if self.full else min(now, through)):
-            work: Work[S] = Work(key)
+        until = now if self.full else min(now, through)
+        for key, timer in self.states.fire(until, through=through):
             lost = key in self.states.unreadable
+            if lost and self.states.parked:
+                # A parked record may be before what this key has handled, and how far that is
+                # cannot be read: without the key's record it could all be handled once more.
+                continue
+            work: Work[S] = Work(key)
             publication = None if lost else self._role.handler.timer(key, timer)
             if publication is None:
                 self.states.expire(key)

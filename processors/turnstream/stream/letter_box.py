@@ -156,7 +156,7 @@ class LetterBox:
         return found
 
     async def audit(self, *, since: int) -> list[AuditRecord]:
-        """Give what was done about letters that were written at or after a time.
+        """Give what was done at or after a time.
 
         Args:
             since: Milliseconds UTC.
@@ -179,8 +179,14 @@ class LetterBox:
             async for record in self._scan(tps, starts=starts)
         ]
 
-    async def done_with(self, letters: Iterable[Letter]) -> dict[tuple[str, int], AuditRecord]:
+    async def done_with(
+        self, letters: Iterable[Letter], *, since: int = 0
+    ) -> dict[tuple[str, int], AuditRecord]:
         """Of the letters' names, those that were replayed or discarded, and what was done.
+
+        Args:
+            letters: Which are asked about.
+            since: What was done before is known, milliseconds UTC.
 
         Raises:
             AuditUnreadable: A record is not understood.
@@ -189,7 +195,7 @@ class LetterBox:
         names = {name_of(letter) for letter in letters}
         if not names:
             return {}
-        records = await self.audit(since=min(at for _, at in names))
+        records = await self.audit(since=max(since, min(at for _, at in names)))
         return {one.name: one for one in records if one.action != "revealed" and one.name in names}
 
     async def records(self, places: Sequence[Place]) -> dict[Place, Record]:

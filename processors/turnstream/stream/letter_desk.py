@@ -3,59 +3,46 @@
 A letter is done with when the audit topic says so. Whoever acts opens the one transactional
 producer that a deployment has for this, which ends another's transaction, and reads the audit only
 then: nobody else can add to it any more. What is replayed and what the audit says of it are
-committed together.
+committed together. A record that the broker takes in no form is left, and named; the others go on.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    IllegalOperation,
-    KafkaError,
-    MessageSizeTooLargeError,
-    ProducerFenced,
-)
+from aiokafka.errors import ProducerFenced
 
-from turnstream.core.errors import TurnstreamError
 from turnstream.stream.audit import AUDIT, Action, AuditRecord, name_of
-from turnstream.stream.clients import started
 from turnstream.stream.contracts import EVENTS
-from turnstream.stream.letter_box import REQUEST_MS
-from turnstream.stream.letters import in_order, replayed_headers, split
+from turnstream.stream.letter_post import (
+    Act,
+    Again,
+    LetterPost,
+    LetterRefused,
+    PostFailed,
+    RecordsTooLarge,
+)
+from turnstream.stream.letters import Letter, in_order, replayed_headers, split
 from turnstream.stream.partitioner import partitioner
 from turnstream.stream.topics import DEAD_LETTERS, load_topics
-from turnstream.stream.transaction import RETRY_BACKOFF_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from types import TracebackType
 
     from turnstream.config import Settings
+    from turnstream.stream.deadletter import Place
     from turnstream.stream.handler import Record
     from turnstream.stream.letter_box import LetterBox
-    from turnstream.stream.letters import Letter, ReadHeaders, Recipient
+    from turnstream.stream.letters import Recipient
 
 _LETTERS: Final = 100
 """Per transaction: bounds what is in memory, and what an interrupt leaves to be done again."""
 
-_TRANSACTION_MS: Final = 10_000
-"""Readers of the source topics wait behind an open transaction: a killed command holds them so
-long."""
-
-_LARGEST_REQUEST: Final = 64 * 1024 * 1024
-"""What a topic takes is the broker's to say, not the client's default of 1 MiB."""
-
-_ABANDON_SECONDS: Final = 5.0
-"""After an error, a broker that is gone must not keep the command from ending."""
-
-
-class LetterRefused(TurnstreamError):
-    """What was asked cannot be done; the message says what was done before and what to change."""
+_BYTES: Final = 8 * 1024 * 1024
+"""Of letters per transaction: packing a hundred large ones could outlast the transaction, and then
+no attempt would ever get further."""
 
 
 @dataclass(slots=True)
@@ -67,18 +54,6 @@ class Done:
     """Done with before, and how."""
     left: list[tuple[Letter, str]] = field(default_factory=list)
     """Nothing was done, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """A record that is published again."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: ReadHeaders
-    recipient: Recipient
 
 
 class LetterDesk:
@@ -121,7 +96,8 @@ class LetterDesk:
             for one in load_topics()
             if one.name in EVENTS
         }
-        self._producer: Any = None
+        self._post = LetterPost(settings)
+        self._opened_at = 0
 
     async def __aenter__(self) -> Self:
         """Become the one who acts.
@@ -134,23 +110,7 @@ class LetterDesk:
                 f"topic {self._audit!r} does not exist: `turnstream topics apply` makes it (an "
                 "embedded broker makes a topic when it is first named; the demo names them all)"
             )
-        prefix = self._settings.topics.prefix
-        self._producer = AIOKafkaProducer(
-            **self._settings.kafka.client_options(),
-            transactional_id=f"{prefix}turnstream-dlq",
-            transaction_timeout_ms=_TRANSACTION_MS,
-            request_timeout_ms=REQUEST_MS,
-            retry_backoff_ms=RETRY_BACKOFF_MS,
-            max_request_size=_LARGEST_REQUEST,
-        )
-        try:
-            await self._producer.start()
-        except (KafkaError, OSError) as error:
-            await self._close()
-            raise LetterRefused(
-                f"the broker does not open a transaction ({error!r}): is the user allowed the "
-                f"transactional id {prefix + 'turnstream-dlq'!r}?"
-            ) from error
+        await self._open()
         return self
 
     async def __aexit__(
@@ -159,7 +119,7 @@ class LetterDesk:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._close()
+        await self._post.close()
 
     def obstacle(self, letter: Letter) -> str | None:
         """Why a letter cannot be replayed, as far as it itself says; None: nothing is known."""
@@ -191,7 +151,8 @@ class LetterDesk:
         """Publish the records once more where they came from, in the order that they had.
 
         Raises:
-            LetterRefused: The broker refused one; those before it are done.
+            LetterRefused: The broker refused one, for another reason than its size; those before
+                it are done.
             LettersUnavailable: They cannot be read.
             AuditUnreadable: Which are done with is not known.
         """
@@ -227,112 +188,93 @@ class LetterDesk:
                 result.left.append((letter, why))
             else:
                 waiting.append(letter)
-        for start in range(0, len(waiting), _LETTERS):
-            part = waiting[start : start + _LETTERS]
-            await self._commit(action, part, result)
+        alone: set[Place] = set()
+        while waiting:
+            part = _part(waiting, alone=alone)
+            try:
+                await self._commit(action, part, result)
+            except RecordsTooLarge as refused:
+                # Which one it was is known only of one that was sent by itself.
+                if len(part) > 1:
+                    alone.update(one.place for one in refused.letters)
+                    part = []
+                else:
+                    result.left.append((part[0], _too_large(part[0], refused)))
+                waiting = await self._go_on(waiting[len(part) :], result)
+            else:
+                waiting = waiting[len(part) :]
             if progress is not None:
                 progress(len(part))
         return result
 
+    async def _open(self) -> None:
+        """Become the one who acts."""
+        await self._post.open()
+        self._opened_at = self._now_ms()
+
+    async def _go_on(self, waiting: Sequence[Letter], result: Done) -> list[Letter]:
+        """Become the one who acts once more; what is still to do, for another may have acted."""
+        if not waiting:
+            return []
+        since = self._opened_at
+        await self._open()
+        handled = await self._box.done_with(waiting, since=since)
+        result.already.extend(
+            (one, handled[name_of(one)]) for one in waiting if name_of(one) in handled
+        )
+        return [one for one in waiting if name_of(one) not in handled]
+
     async def _commit(self, action: Action, letters: Sequence[Letter], result: Done) -> None:
         """One transaction: the records, and what the audit says of them."""
-        again: list[tuple[Letter, _Again | None]] = []
+        read: Iterable[tuple[Letter, Again | str | None]] = ((one, None) for one in letters)
         if action == "replayed":
-            for letter, record in await self._read(letters):
-                if isinstance(record, str):
-                    result.left.append((letter, record))
-                else:
-                    again.append((letter, record))
-        else:
-            again.extend((letter, None) for letter in letters)
-        if not again:
-            return
+            read = await self._read(letters)
         at = self._now_ms()
-        futures: list[asyncio.Future[Any]] = []
-        try:
-            await self._producer.begin_transaction()
-            for letter, sent in again:
-                if sent is not None:
-                    futures.append(await self._send(letter, sent))
-                audit = AuditRecord.about(
-                    letter,
-                    action=action,
-                    at=at,
-                    actor=self._actor,
-                    because=self._because,
-                    sent_to=f"{sent.topic}/{sent.partition}" if sent is not None else None,
-                    sent_for=sent.recipient if sent is not None else None,
-                )
-                key, value = audit.encode()
-                futures.append(await self._producer.send(self._audit, value, key=key))
-            # aiokafka commits although a record was refused: every one is looked at before.
-            for outcome in await asyncio.gather(*futures, return_exceptions=True):
-                if isinstance(outcome, BaseException):
-                    raise outcome
-            await self._producer.commit_transaction()
-        except BaseException as error:
-            await self._abandon()
-            cause = _cause(error, futures)
-            if not isinstance(cause, KafkaError | IllegalOperation):
-                raise
-            raise self._refusal(cause, action, again[0][0], result) from cause
-        result.done.extend(letter for letter, _ in again)
-
-    def _refusal(
-        self, error: KafkaError | IllegalOperation, action: Action, first: Letter, result: Done
-    ) -> LetterRefused:
-        if isinstance(error, ProducerFenced):
-            return LetterRefused(
-                f"another `turnstream dlq` has begun to act; {len(result.done)} were {action} "
-                "before, the rest is left to it"
+        acts: list[Act] = []
+        gone: list[tuple[Letter, str]] = []
+        for letter, again in read:
+            if isinstance(again, str):
+                gone.append((letter, again))
+                continue
+            audit = AuditRecord.about(
+                letter,
+                action=action,
+                at=at,
+                actor=self._actor,
+                because=self._because,
+                sent_to=f"{again.topic}/{again.partition}" if again is not None else None,
+                sent_for=again.recipient if again is not None else None,
             )
-        return LetterRefused(
-            f"the broker refused ({error!r}); {len(result.done)} were {action} before, nothing is "
-            f"known to be done about {first.place} and what follows it: `turnstream dlq list` "
-            "tells"
-        )
+            acts.append(Act(letter, again, audit))
+        if acts:
+            try:
+                await self._post.commit(acts)
+            except PostFailed as failed:
+                raise _refusal(failed, action, acts[0].letter, result) from failed
+        result.done.extend(act.letter for act in acts)
+        result.left.extend(gone)
 
-    async def _abandon(self) -> None:
-        """End the transaction at once where that is possible; else the broker does, in time."""
-        # What aiokafka asserts is that the transaction is not lost already.
-        with contextlib.suppress(TimeoutError, KafkaError, IllegalOperation, AssertionError):
-            async with asyncio.timeout(_ABANDON_SECONDS):
-                await self._producer.abort_transaction()
-
-    async def _send(self, letter: Letter, record: _Again) -> asyncio.Future[Any]:
-        try:
-            future: asyncio.Future[Any] = await self._producer.send(
-                record.topic,
-                record.value,
-                key=record.key,
-                partition=record.partition,
-                headers=list(record.headers),
-            )
-        except MessageSizeTooLargeError as error:
-            raise LetterRefused(
-                f"{letter.place} is larger than any topic takes; discard it, or replay the others "
-                "by name"
-            ) from error
-        return future
-
-    async def _read(self, letters: Sequence[Letter]) -> list[tuple[Letter, _Again | str]]:
+    async def _read(self, letters: Sequence[Letter]) -> list[tuple[Letter, Again | str]]:
         """Give what is to be published for each letter, or why there is nothing."""
         kept = {one.place for one in letters}
         elsewhere = {one.source for one in letters if one.pointer and one.source is not None}
         found = await self._box.records([*kept, *elsewhere])
-        read: list[tuple[Letter, _Again | str]] = []
+        read: list[tuple[Letter, Again | str]] = []
         for letter in letters:
+            # What is there now may be another: topics are deleted and made anew.
             record = found.get(letter.place)
+            there = record is not None and Letter.of(record) == letter
             if letter.pointer and letter.source is not None:
                 record = found.get(letter.source)
-            if record is None:
+                there = there and record is not None and letter.names(record)
+            if record is None or not there:
                 where = f"in {letter.source}, where it still was" if letter.pointer else "any more"
                 read.append((letter, f"its record is not there {where}"))
                 continue
             read.append((letter, self._again(letter, record)))
         return read
 
-    def _again(self, letter: Letter, record: Record) -> _Again | str:
+    def _again(self, letter: Letter, record: Record) -> Again | str:
         own = record.headers if letter.pointer else split(record.headers)[0]
         source, recipient = letter.source, letter.recipient or self._recipient
         if source is None or recipient is None or (record.key is None and record.value is None):
@@ -341,43 +283,41 @@ class LetterDesk:
         # Where the key belongs: a record that stood on another partition was given up for that.
         partition = self._partition(record.key, count) if record.key else source.partition % count
         headers = replayed_headers(letter, own, recipient=recipient)
-        return _Again(source.topic, partition, record.key, record.value, headers, recipient)
-
-    async def _close(self) -> None:
-        """Disconnect; an open transaction is ended by the broker, or by who acts next."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            with contextlib.suppress(TimeoutError, KafkaError):
-                async with asyncio.timeout(_ABANDON_SECONDS):
-                    await producer.stop()
+        return Again(source.topic, partition, record.key, record.value, headers, recipient)
 
 
-def _cause(error: BaseException, futures: Iterable[asyncio.Future[Any]]) -> BaseException:
-    """Why a transaction failed: after a first failure aiokafka only says that it is not in one."""
-    ended = [one for one in futures if one.done() and not one.cancelled()]
-    failures = [failure for one in ended if (failure := one.exception()) is not None]
-    if isinstance(error, IllegalOperation) and failures:
-        return failures[0]
-    return error
+def _part(waiting: Sequence[Letter], *, alone: Collection[Place]) -> list[Letter]:
+    """The next letters that are committed together; those to be sent alone are."""
+    part: list[Letter] = []
+    size = 0
+    for letter in waiting[:_LETTERS]:
+        size += letter.size
+        if part and (size > _BYTES or letter.place in alone):
+            break
+        part.append(letter)
+        if letter.place in alone:
+            break
+    return part
 
 
-async def note_revealed(
-    settings: Settings, letter: Letter, *, actor: str, because: str | None, at: int
-) -> None:
-    """Write into the audit that somebody is about to read what a customer wrote.
+def _too_large(letter: Letter, refused: RecordsTooLarge) -> str:
+    topic = letter.source.topic if letter.source is not None else letter.place.topic
+    return (
+        f"the broker does not take its record, of {letter.size:,} bytes, for {topic!r} "
+        f"({type(refused.refusal).__name__}), though it was sent alone and compressed: raise "
+        "max.message.bytes of that topic, or discard the letter"
+    )
 
-    Raises:
-        LetterRefused: The broker did not take it: the text must not be shown.
-    """
-    record = AuditRecord.about(letter, action="revealed", at=at, actor=actor, because=because)
-    key, value = record.encode()
-    topic = settings.topics.name(AUDIT)
-    options: Mapping[str, Any] = settings.kafka.client_options()
-    producer = AIOKafkaProducer(**options, acks="all", request_timeout_ms=REQUEST_MS)
-    try:
-        async with started(producer):
-            await producer.send_and_wait(topic, value, key=key)
-    except (KafkaError, OSError) as error:
-        raise LetterRefused(
-            f"nothing is revealed, because {topic!r} does not take the note of it ({error!r})"
-        ) from error
+
+def _refusal(failed: PostFailed, action: Action, first: Letter, result: Done) -> LetterRefused:
+    before = len(result.done)
+    if isinstance(failed.cause, ProducerFenced):
+        return LetterRefused(
+            f"another `turnstream dlq` has begun to act; {before} were {action} before, the rest "
+            "is left to it"
+        )
+    what = f" {failed.letter.place}" if failed.letter is not None else ""
+    return LetterRefused(
+        f"the broker refused{what} ({failed.cause!r}); {before} were {action} before, nothing is "
+        f"known to be done about {first.place} and what follows it: `turnstream dlq list` tells"
+    )

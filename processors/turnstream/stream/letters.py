@@ -7,12 +7,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
+import orjson
+
 from turnstream.stream.deadletter import (
     FOR,
     HEADER_PREFIX,
+    MAX_DETAIL,
     ORIGIN,
     Place,
     given_up_before,
+    key_digest,
+    origin_fields,
     origin_of,
 )
 from turnstream.stream.handler import DeadLetterReason
@@ -48,6 +53,11 @@ _LONGEST_NUMBER: Final = 19
 """Digits of what Kafka has room for; a longer header is not ours, and could take long to read."""
 
 
+_LONGEST_WORD: Final = 100
+"""Characters of a role, stage, reason or version: a header of somebody else's may hold a whole
+message, and one that goes into the audit would make its record too large for the topic."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
     """A dead letter without its value."""
@@ -57,6 +67,8 @@ class Letter:
     at: int
     """When it was written, milliseconds UTC."""
     key: bytes | None
+    key_digest: str
+    """Of a key that was too long to be kept beside a pointer; else empty."""
     size: int
     """Bytes of the value, or of the record that a pointer names."""
     role: str
@@ -92,37 +104,51 @@ class Letter:
         """For whom a replay is; None: the letter does not say who gave the record up."""
         return _RECIPIENT.get(f"{self.stage} {self.role}")
 
+    def names(self, record: Record) -> bool:
+        """Whether the record at the source is the one that was given up.
+
+        A topic that is made anew has other records in the same places.
+        """
+        if record.timestamp != self.source_at:
+            return False
+        if self.key_digest:
+            return record.key is not None and key_digest(record.key) == self.key_digest
+        key: bytes | None = record.key
+        return key == self.key
+
     @classmethod
     def of(cls, record: Record) -> Letter:
         """Read one from a dead-letter topic; whatever its headers hold."""
         headers, marks = split(record.headers)
         said = {
-            name.removeprefix(HEADER_PREFIX): value.decode("utf-8", "replace")
+            name.removeprefix(HEADER_PREFIX): value[: 4 * MAX_DETAIL].decode("utf-8", "replace")
             for name, value in marks
             if value is not None
         }
+        pointer = "pointer" in said
         try:
             source = Place.of(said["topic"], said["partition"], said["offset"])
         except (KeyError, ValueError):
             source = None
-        reason = said.get("reason", FOREIGN) if source is not None else FOREIGN
+        reason = _word(said.get("reason", FOREIGN)) if source is not None else FOREIGN
         before = given_up_before(headers)
         return cls(
             place=Place(record.topic, record.partition, record.offset),
             at=record.timestamp,
             key=record.key,
-            size=len(record.value or b""),
-            role=said.get("role", ""),
-            stage=said.get("stage", ""),
+            key_digest=_word(said.get("key_digest", "")) if pointer else "",
+            size=_pointed_size(record.value) if pointer else len(record.value or b""),
+            role=_word(said.get("role", "")),
+            stage=_word(said.get("stage", "")),
             reason=reason,
-            detail=said.get("detail", ""),
+            detail=said.get("detail", "")[:MAX_DETAIL],
             attempts=_number(said.get("attempts")),
-            version=said.get("version", ""),
+            version=_word(said.get("version", "")),
             source=source,
             source_at=_number(said.get("timestamp")),
-            pointer="pointer" in said,
+            pointer=pointer,
             replayed_from=origin_of(headers),
-            replays=_replays(headers),
+            replays=_number(origin_fields(headers).get("replays", b"").decode("utf-8", "replace")),
             # Nothing was published about a record that was refused before it was handled.
             given_up=before if said.get("stage") == "intake" or source is None else before + 1,
         )
@@ -231,11 +257,17 @@ def overtaken(chosen: Iterable[Letter], waiting: Iterable[Letter]) -> list[Lette
     ]
 
 
-def _replays(headers: Iterable[tuple[str, bytes | None]]) -> int:
-    for name, value in headers:
-        if name == ORIGIN + "replays" and value is not None:
-            return _number(value.decode("utf-8", "replace"))
-    return 0
+def _pointed_size(value: bytes | None) -> int:
+    """The size that a pointer says; 0 where somebody else has written it."""
+    try:
+        pointer = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return 0
+    return _number(str(pointer.get("size"))) if isinstance(pointer, dict) else 0
+
+
+def _word(text: str) -> str:
+    return text[:_LONGEST_WORD]
 
 
 def _number(text: str | None) -> int:

@@ -81,7 +81,8 @@ class StreamSettings:
     max_ahead_per_partition: int = 50_000
     """Records taken from the first unfinished one on: bounds memory and what a restart meets again.
 
-    At the bound the partition is not fetched, the others go on. It is fetched again as soon as the
+    At the bound the partition is not fetched, the others go on. The same bound in bytes holds for
+    the dead letters among them: `max_transaction_bytes`. It is fetched again as soon as the
     first unfinished record ends, which its own bounds see to: a handler's waits have limits, and
     attempts and age of a retry too. What hangs in spite of them stops all commits of its lane now,
     so the process reports itself unhealthy. Only the records of a parked key, whose state is a
@@ -112,7 +113,12 @@ class StreamSettings:
     max_transaction_records: int = 5_000
     """Finished inputs per transaction: keeps one transaction far below its timeout."""
     max_transaction_bytes: int = 16 * 1024 * 1024
-    """Bytes per transaction, checked after each input: same purpose, for large records."""
+    """Bytes per transaction, checked after each input: same purpose, for large records.
+
+    Dead letters of records that were refused have as much again, a share for each source. More than
+    this of a source's dead letters wait for no transaction: its partition is not fetched until they
+    are out, which those of refused records are once all before them is finished.
+    """
     max_record_bytes: int = 1024 * 1024 - 1024
     """Largest key plus value that a topic takes; a larger state is a failure of its handler."""
     max_publication_bytes: int = 1024 * 1024 - 1024

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from aiokafka.structs import TopicPartition
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from turnstream.stream.deadletter import DeadRecord
     from turnstream.stream.handler import Publication, Record
@@ -44,7 +45,7 @@ class Entry(Work[S]):
         self.record = record
         self.source = source
         self.event: Any = event
-        self.offset = record.offset
+        self.offset: int = record.offset
         self.timestamp = record.timestamp
         self.done = False
 
@@ -64,9 +65,11 @@ class Source(Generic[S]):
 
     __slots__ = (
         "backlog",
+        "behind_parked",
         "cursor",
         "handled_through",
         "held",
+        "letter_bytes",
         "letters",
         "mark",
         "order",
@@ -126,28 +129,46 @@ class Source(Generic[S]):
         No state remembers a record that was refused: a letter that went out before would go out
         again with every crash until the prefix gets there.
         """
+        self.letter_bytes = 0
+        """Of dead letters that are in no transaction yet: those wait with all of their record."""
+        self.behind_parked = 0
+        """Entries at the head of `order` that were seen finished or parked, a parked one first.
+
+        None of them leaves: looking for an unfinished one begins behind them.
+        """
         self.passed = passed
         """Whether the prefix is to be committed although nothing has moved it."""
         self.transactions = 0
         """Transactions of its lane so far; one that cannot commit ends the process."""
 
-    def advance(self) -> bool:
+    def advance(self, *, letter_room: int) -> bool:
         """Move the prefix over finished entries; tell whether it is to be committed.
 
         A lane calls it once in every transaction.
+
+        Args:
+            letter_room: Bytes of dead letters at which it stops; the letter that passes the bound
+                is the last.
         """
         self.transactions += 1
         order = self.order
         entry = None
         passed, self.passed = self.passed, False
-        while order and order[0].done:
+        while letter_room > 0 and order and order[0].done:
             entry = order.popleft()
-            if entry.dead_record is not None and not entry.stateful:
-                self.letters.append(entry.dead_record)
+            dead = entry.dead_record
+            if dead is not None and not entry.stateful:
+                self.letters.append(dead)
+                letter_room -= dead.size
         if entry is None:
             return passed
         self.prefix = entry.offset + 1
         return True
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether `advance` has stopped before the end of what is finished."""
+        return bool(self.order) and self.order[0].done
 
     def oldest(self) -> int | None:
         """Return the timestamp (ms) of the first record fetched and not finished.
@@ -195,17 +216,34 @@ class Source(Generic[S]):
         if self.mark is not None and self.mark[1] > now:
             self.mark = None
 
-    def settle_mark(self) -> None:
-        """Raise `handled_through` once everything below the mark has been handled."""
+    def settle_mark(self, *, parked: Container[bytes] = frozenset()) -> None:
+        """Raise `handled_through` once everything below the mark has been handled.
+
+        Args:
+            parked: Keys whose records wait for another version. They hold back no other key: one
+                of them may wait for weeks, and it has no timer here that could overtake it.
+        """
         if self.mark is None:
             return
         end, at = self.mark
-        if self.order:
-            first_unfinished = self.order[0].offset
-        elif self.backlog:
-            first_unfinished = self.backlog[0].offset
-        else:
+        first_unfinished = self._first_unfinished(parked)
+        if first_unfinished is None:
             first_unfinished = max(self.position, self.prefix)
         if first_unfinished >= end:
             self.handled_through = max(self.handled_through, at)
             self.mark = None
+
+    def _first_unfinished(self, parked: Container[bytes]) -> int | None:
+        """Return the offset of the first record fetched and not finished, parked ones left out."""
+        order = self.order
+        if order and order[0].key not in parked:
+            return order[0].offset
+        # Looked for ten times a second, perhaps behind tens of thousands that are finished.
+        for entry in islice(order, self.behind_parked, None):
+            if not entry.done and entry.key not in parked:
+                return entry.offset
+            self.behind_parked += 1
+        if not self.backlog:
+            return None
+        offset: int = self.backlog[0].offset
+        return offset

@@ -14,6 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
+from turnstream.stream import failpoints
 from turnstream.stream.clients import finds_times, started
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.imprint import IMPRINT_KEY, check_imprint, moved
@@ -268,6 +269,8 @@ async def _commit_first(
         offsets = await _resolve(consumer, tps, start_from=start_from)
         async with producer.transaction():
             await producer.send_offsets_to_transaction(offsets, settings.group)
+            await failpoints.reach("before_first_commit")
+        await failpoints.reach("after_first_commit")
     logger.info("group %s starts from %s: %s", settings.group, start_from, offsets)
 
 

@@ -51,7 +51,9 @@ class States(Generic[S]):
         self._forgettable: list[bytes] = []
         """Closed keys that nothing needs any more: removed in the next transaction."""
         self._expired: list[bytes] = []
-        """Keys whose time is over: removed in the next transaction too."""
+        """Keys whose time is over: looked at in the next transaction."""
+        self._expiring: set[bytes] = set()
+        """Those of them that wait, among the closed ones, for the committed offsets."""
 
     def loading(
         self,
@@ -160,7 +162,10 @@ class States(Generic[S]):
         return None if self._format.closed(state) else self._format.dump(state)
 
     def expire(self, key: bytes) -> None:
-        """Remove a key's record, unless the key is in use again by then."""
+        """Remove a key's record, unless the key is in use again by then.
+
+        As with a closed key, not before the committed offsets have passed what it has handled.
+        """
         self._expired.append(key)
         # None of its timers is ever looked at again.
         self.timers.update(key, ())
@@ -168,6 +173,8 @@ class States(Generic[S]):
     def put(self, key: bytes, state: S | None) -> None:
         """Set a key's uncommitted state."""
         self._give_up(key)
+        if self._expiring:
+            self._expiring.discard(key)
         self.store.put(key, state)
         self.timers.update(key, self._timers(state))
 
@@ -193,17 +200,27 @@ class States(Generic[S]):
             if key in records or self.store.is_pending(key):
                 continue
             state = self.store.get(key)
-            if state is None or not self._format.closed(state):
+            if state is None or not (key in self._expiring or self._format.closed(state)):
                 continue
-            watermarks = self._format.watermarks(state)
-            if not self._closed.wait(key, watermarks=watermarks, prefixes=prefixes):
+            if not self._awaited(key, state, prefixes=prefixes):
+                self._expiring.discard(key)
                 records[key] = None
         expired, self._expired = self._expired, []
         for key in expired:
-            if key not in records and not self.store.is_pending(key):
-                self._give_up(key)
-                records[key] = None
+            if key in records or self.store.is_pending(key):
+                continue
+            state = None if key in self.unreadable else self.store.get(key)
+            if state is not None and self._awaited(key, state, prefixes=prefixes):
+                self._expiring.add(key)
+                continue
+            self._give_up(key)
+            records[key] = None
         return records
+
+    def _awaited(self, key: bytes, state: S, *, prefixes: Mapping[str, int]) -> bool:
+        """Tell whether a restart may read records again that only this state remembers."""
+        watermarks = self._format.watermarks(state)
+        return self._closed.wait(key, watermarks=watermarks, prefixes=prefixes)
 
     def commit(
         self,
@@ -219,9 +236,26 @@ class States(Generic[S]):
             states = {key: work.state for key, work in last.items()}
             self.store.commit(records, states=states, position=position, at=at, imprint=imprint)
 
-    def fire(self, until: int) -> list[tuple[bytes, TimerDue]]:
-        """Return the timers due at or before `until` (ms), each only once."""
-        return self.timers.fire(until, timers_of=self._timers_of)
+    def fire(self, until: int, *, through: int) -> list[tuple[bytes, TimerDue]]:
+        """Return the timers due at or before `until` (ms), each only once.
+
+        Args:
+            until: How far timers are looked at.
+            through: The time through which everything has been handled: some fire up to it only.
+        """
+        waiting: dict[bytes, Sequence[TimerDue]] = {}
+
+        def timers_of(key: bytes) -> Sequence[TimerDue]:
+            timers = self._timers_of(key)
+            if any(timer.after_backlog and through < timer.due_at <= until for timer in timers):
+                waiting[key] = timers
+                return ()
+            return timers
+
+        due = self.timers.fire(until, timers_of=timers_of)
+        for key, timers in waiting.items():
+            self.timers.update(key, timers)
+        return due
 
     def _timers_of(self, key: bytes) -> Sequence[TimerDue]:
         if key in self.unreadable:

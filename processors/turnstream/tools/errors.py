@@ -25,6 +25,12 @@ MISCONFIGURED: Final = "misconfigured"
 """The call could not be made at all: a secret is missing."""
 
 
+_OWN: Final = frozenset(
+    {TOOL_ERROR, UNAVAILABLE, TIMEOUT, INVALID_RESULT, INVALID_ARGUMENT, MISCONFIGURED}
+)
+"""Said here and not by a tool, even where a catalog lists one of them as a tool's."""
+
+
 class BindingError(TurnstreamError):
     """A tool cannot be bound; whoever edits the catalog or the configuration must act."""
 
@@ -68,6 +74,11 @@ def announce(sending: Callable[[], None] | None) -> None:
         sending()
     except Exception as error:
         raise Unsent(error) from error
+
+
+def is_declared(tool: Tool, code: str | None) -> bool:
+    """Whether a code is one by which the tool itself says that nothing was done, nor will be."""
+    return code in tool.errors and code not in _OWN
 
 
 def refused(tool: Tool, code: str, *, otherwise: str, body_hash: str | None = None) -> ToolReply:

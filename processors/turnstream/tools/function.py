@@ -66,6 +66,12 @@ class FunctionTool:
         self._accepts = _accepted(signature)
         if signature is not None:
             _check_arguments(name, tool, binding.target, signature, self._accepts)
+        repeated = tool.effect == "write" and tool.idempotent
+        if repeated and "idempotency_key" not in self._accepts:
+            raise BindingError(
+                f"tools.{name}.idempotent: {binding.target!r} has no parameter idempotency_key, so "
+                "it cannot know a second call for the first; add it, or say idempotent: false"
+            )
         self._reconciler: Callable[..., Any] | None = None
         if binding.reconcile is not None:
             place = f"tools.{name}.binding.reconcile"

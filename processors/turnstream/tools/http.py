@@ -3,21 +3,23 @@
 Arguments named in the URL are put there, percent-quoted; the others are the query of a GET or
 DELETE and the JSON body of any other method. A 2xx reply holds the result. A 4xx reply may hold
 ``{"error": {"code": ...}}``: a code that the catalog lists is a business error. Redirects are never
-followed: they would carry the customer's data and our secrets to a host that nobody allowed.
+followed: they would carry the customer's data and our secrets to a host that nobody allowed. What
+was said of a write by anybody but the service itself - a proxy on the way, say - leaves its outcome
+unknown wherever the request may have been carried out.
 
-The idempotency key travels as the `Idempotency-Key` header. A service that is asked what became of
-a call must tell `not there` apart from `no such page`: a bare 404 leaves the outcome unknown.
+The idempotency key travels as the `Idempotency-Key` header; to an idempotent write a 409 without a
+code of the catalog means that the first request with the key is still at work. A service that is
+asked what became of a call must tell `not there` apart from `no such page`: a bare 404 leaves the
+outcome unknown.
 """
 
 import asyncio
 import hashlib
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -40,9 +42,11 @@ from turnstream.tools.errors import (
     Unsent,
     announce,
     failed,
+    is_declared,
     refused,
 )
 from turnstream.tools.results import RESULT_BYTES, InvalidResult, ResultSchema
+from turnstream.tools.statuses import SENT_ELSEWHERE, TRY_LATER, refused_unbegun, retry_after
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 USED_HEADER: Final = "X-Used-SHA256"
@@ -51,7 +55,6 @@ USED_HEADER: Final = "X-Used-SHA256"
 _ARGUMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_SECONDS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 _KEY_ARGUMENT: Final = "idempotency_key"
 _UNKNOWN: Final = Reconciliation("unknown")
@@ -67,13 +70,6 @@ _NEVER_SENT: Final = (
     httpx.PoolTimeout,
 )
 """Failures before the first byte: the call had no effect for certain."""
-
-_TRY_LATER: Final = frozenset(
-    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-)
-
-_REFUSED_UNSTARTED: Final = frozenset({HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.SERVICE_UNAVAILABLE})
-"""5xx by which a service says that it did not begin; any other may come after the effect."""
 
 
 class _UnsendableError(Exception):
@@ -103,10 +99,12 @@ def http_client() -> httpx.AsyncClient:
     """The client that all HTTP tools of a process share.
 
     It takes nothing from the environment: a proxy variable would be a way around the egress list.
+    It keeps no cookies: what a service sets for one customer's call would go out with another's.
     """
     return httpx.AsyncClient(
         follow_redirects=False,
         trust_env=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
     )
 
@@ -212,7 +210,7 @@ class HttpTool:
             rule.not_found_code
         ):
             return Reconciliation("not_found")
-        again = response.is_server_error or response.status_code in _TRY_LATER
+        again = response.is_server_error or response.status_code in TRY_LATER
         return replace(_UNKNOWN, retryable=again)
 
     async def close(self) -> None:
@@ -301,6 +299,7 @@ class HttpTool:
     def _reply(self, response: httpx.Response, body: bytes | None) -> ToolReply:
         write = self._tool.effect == "write"
         status = response.status_code
+        wait = retry_after(response)
         if response.is_success:
             if body is None:
                 message = f"the reply is compressed or longer than {RESULT_BYTES} bytes"
@@ -311,20 +310,32 @@ class HttpTool:
                 return failed(INVALID_RESULT, str(error), outcome_unknown=write)
             used = response.headers.get(USED_HEADER, "").lower()
             return ToolReply(result=result, used_hash=used if _SHA256.fullmatch(used) else None)
-        if status in _TRY_LATER:
-            wait = _retry_after(response)
-            return failed(UNAVAILABLE, f"status {status}", retryable=True, retry_after_seconds=wait)
-        if response.is_server_error:
+        if status in TRY_LATER or response.is_server_error:
             return failed(
                 UNAVAILABLE,
                 f"status {status}",
                 retryable=True,
-                outcome_unknown=write and status not in _REFUSED_UNSTARTED,
-                retry_after_seconds=_retry_after(response),
+                outcome_unknown=write and not refused_unbegun(status, wait=wait),
+                retry_after_seconds=wait,
+            )
+        code = _error_code(body)
+        repeated = write and self._tool.idempotent
+        if repeated and status == HTTPStatus.CONFLICT and not is_declared(self._tool, code):
+            # What a service says while an earlier request with the key is still at work.
+            return failed(
+                TOOL_ERROR,
+                f"refused, status {status}",
+                retryable=True,
+                outcome_unknown=True,
+                retry_after_seconds=wait,
             )
         if response.is_client_error:
-            return refused(self._tool, _error_code(body), otherwise=f"refused, status {status}")
-        return failed(TOOL_ERROR, f"status {status}; redirects are not followed")
+            return refused(self._tool, code, otherwise=f"refused, status {status}")
+        return failed(
+            TOOL_ERROR,
+            f"status {status}; redirects are not followed",
+            outcome_unknown=write and status not in SENT_ELSEWHERE,
+        )
 
 
 async def _limited(response: httpx.Response) -> bytes | None:
@@ -337,20 +348,6 @@ async def _limited(response: httpx.Response) -> bytes | None:
         if len(body) > RESULT_BYTES:
             return None
     return bytes(body)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds that a service wants to be left alone; None where it does not say."""
-    text = response.headers.get("Retry-After", "").strip()
-    if _SECONDS.fullmatch(text):
-        return float(text)
-    try:
-        at = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return max(0.0, at.timestamp() - time.time())
 
 
 def _error_code(body: bytes | None) -> str:

@@ -52,6 +52,8 @@ ADVICE = [
      "warning read_that_writes tools.find_loan.input_schema.properties.new_date"),
     ("format: {enum: [print, audio]}", "format: {enum: [print, audio]}\n        page: {}",
      "info never_filled tools.find_loan.input_schema.properties.page"),
+    ("book: {type: string}", "book: {type: string, format: isbn}",
+     "warning unknown_format tools.find_loan.input_schema.properties.book.format: 'isbn' is no"),
     ("effect: read", "effect: write", "info no_threshold tools.find_loan"),
     ("effect: read", "effect: write\n    threshold: 0.5\n    retry: {attempts: 2}",
      "info unused_retry tools.find_loan.retry"),

@@ -11,6 +11,7 @@ from turnstream.cli.letter_views import (
     event_as_json,
     headers_as_json,
     hidden,
+    letter_as_json,
     letters_table,
     printable,
     redacted,
@@ -105,6 +106,31 @@ def test_values_and_keys_cannot_steer_a_terminal() -> None:
         value_as_json(b"v", reveal=False),
         value_as_json(b"v\xff", reveal=True),
     )
+
+
+def test_a_key_is_shown_as_in_the_table_unless_it_is_asked_for() -> None:
+    """Somebody may have put a whole message into it, or a terminal's commands."""
+    for key, shown, revealed in (
+        (None, None, None),
+        (b"c-1", "c-1", "c-1"),
+        (b"k" * 300, hidden(b"k" * 300), "k" * 300),
+        (b"\x1b[2J\xff", "\\x1b[2J\\xff", "\x1b[2J\\xff"),
+    ):
+        letter = Letter.of(ConsumerRecord("t.dlq", 0, 0, 0, 0, key, b"v", None, 0, 0, ()))
+
+        assert shown == letter_as_json(letter, None)["key"]
+        assert revealed == letter_as_json(letter, None, reveal=True)["key"]
+
+
+def test_a_header_as_long_as_a_message_is_hidden() -> None:
+    """Its name, too, and under a name that is ours or CloudEvents'."""
+    own = (("ce_subject", b"x" * 300), ("n" * 300, None))
+    record = ConsumerRecord("t", 0, 0, 0, 0, b"k", b"v", None, 0, 0, own)
+
+    assert [["ce_subject", hidden(b"x" * 300)], [hidden("n" * 300), None]] == headers_as_json(
+        record, reveal=False
+    )
+    assert [["ce_subject", "x" * 300], ["n" * 300, None]] == headers_as_json(record, reveal=True)
 
 
 def test_any_letter_has_a_row() -> None:

@@ -10,7 +10,7 @@ from tests.reference import PAGE
 from tests.unit.catalog.small import SMALL
 from turnstream.cli.root import app
 from turnstream.cli.turn_lines import BadLine, LineReader
-from turnstream.cli.turns import _api_channel
+from turnstream.cli.turns import api_channel
 from turnstream.config import Settings
 
 LINE = b'{"conversation_id": "c", "text": "x"}'
@@ -62,7 +62,7 @@ def test_a_turn_without_a_channel_says_why_there_is_no_default(
     path = tmp_path / "catalog.yaml"
     if catalog is not None:
         path.write_text(catalog, encoding="utf-8")
-    channel, why = _api_channel(Settings(catalog=path))
+    channel, why = api_channel(Settings(catalog=path))
 
     assert channel is None
     with pytest.raises(BadLine, match=reason):
@@ -74,4 +74,4 @@ def test_the_first_channel_of_type_api_is_the_default(tmp_path: Path) -> None:
     path = tmp_path / "catalog.yaml"
     path.write_text(SMALL.replace("type: webchat", "type: api"), encoding="utf-8")
 
-    assert ("web", "") == _api_channel(Settings(catalog=path))
+    assert ("web", "") == api_channel(Settings(catalog=path))

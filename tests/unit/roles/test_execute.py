@@ -22,6 +22,7 @@ from tests.unit.roles.bench import (
     record,
 )
 from turnstream.catalog import argument_checks
+from turnstream.core.definitions import ToolErrorRule
 from turnstream.core.events import ToolResult
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.core.publications import ActionEvent
@@ -29,7 +30,7 @@ from turnstream.core.ruleset import Ruleset
 from turnstream.roles.deployment import DeploymentError
 from turnstream.roles.execute import ExecuteHandler, check_write_timeouts
 from turnstream.roles.journal import Execution, journal_format
-from turnstream.stream import Handled, Rejected, StateTooNew, StateUnreadable
+from turnstream.stream import Handled, Rejected, StateTooNew, StateUnreadable, TimerDue
 from turnstream.stream.role import OwnershipUncertain
 
 ACTIONS = "conversation.actions"
@@ -37,6 +38,9 @@ SHIPPED = ToolReply(result={"status": "shipped"}, body_hash="b" * 64, used_hash=
 DOWN = ToolReply(result=None, error_code="unavailable", error_message="status 503", retryable=True)
 TIMED_OUT = replace(DOWN, error_code="timeout", outcome_unknown=True)
 NOT_FOUND = ToolReply(result=None, error_code="order_not_found", error_message="no such order")
+REFUSED = replace(NOT_FOUND, error_code="tool_error", error_message="refused, status 401")
+UNSENT = replace(NOT_FOUND, error_code="misconfigured", error_message="a secret is missing")
+AT_WORK = replace(REFUSED, retryable=True, outcome_unknown=True)
 
 DEADLINE = NOW + 60_000
 """When an action is refused, in every test that does not say otherwise."""
@@ -91,9 +95,18 @@ class Bench:
     """An executor with one scripted tool behind every name."""
 
     def __init__(
-        self, *replies: ToolReply | Exception, known: Sequence[Reconciliation] | None = None
+        self,
+        *replies: ToolReply | Exception,
+        known: Sequence[Reconciliation] | None = None,
+        errors: Sequence[str] = (),
     ) -> None:
         self.catalog = catalog()
+        rules = {code: ToolErrorRule(description=code) for code in errors}
+        tools = {
+            name: tool.model_copy(update={"errors": {**tool.errors, **rules}})
+            for name, tool in self.catalog.tools.items()
+        }
+        self.catalog = self.catalog.model_copy(update={"tools": tools})
         self.tool = ScriptedTool(*replies)
         self.tool.known = None if known is None else list(known)
         self.counted = Counted(self.catalog)
@@ -287,19 +300,55 @@ async def test_a_plain_write_is_called_once(reply: ToolReply, outcome: str) -> N
     [
         ((TIMED_OUT, SHIPPED), "done", 2),
         ((TIMED_OUT, NOT_FOUND), "failed", 2),
+        ((TIMED_OUT, REFUSED), "outcome_unknown", 2),
+        ((TIMED_OUT, UNSENT), "outcome_unknown", 2),
+        ((TIMED_OUT, replace(REFUSED, error_code="invalid_argument")), "outcome_unknown", 2),
+        ((TIMED_OUT, AT_WORK, AT_WORK), "outcome_unknown", 3),
+        ((TIMED_OUT, AT_WORK, SHIPPED), "done", 3),
+        ((TIMED_OUT, AT_WORK, NOT_FOUND), "failed", 3),
         ((TIMED_OUT, DOWN, DOWN), "outcome_unknown", 3),
+        ((TIMED_OUT, DOWN, REFUSED), "outcome_unknown", 3),
         ((DOWN, DOWN, DOWN), "failed", 3),
+        ((DOWN, REFUSED), "failed", 2),
+        ((UNSENT,), "failed", 1),
     ],
 )
 async def test_an_idempotent_write_is_tried_again(
     replies: tuple[ToolReply, ...], outcome: str, attempts: int
 ) -> None:
-    """A definite reply decides; without one, an attempt that may have worked leaves it unknown."""
-    bench = Bench(*replies)
+    """A result or a declared error decides; nothing else speaks for an attempt before.
+
+    The catalog lists one of our own codes as well: said by us, it is none of the tool's.
+    """
+    bench = Bench(*replies, errors=("order_not_found", "misconfigured"))
 
     result = only(await bench.run(order_call("create_label")))
 
     assert (result.outcome, result.attempts) == (outcome, attempts)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [(NOT_FOUND, "failed"), (REFUSED, "outcome_unknown"), (UNSENT, "outcome_unknown")],
+)
+async def test_a_begun_idempotent_write_is_settled_by_the_tool_alone(
+    reply: ToolReply, outcome: str
+) -> None:
+    """After a crash a gateway's refusal or a lost secret says nothing of the first call."""
+    bench = Bench(reply, errors=("order_not_found",))
+
+    result = only(await bench.run(order_call("create_label"), started(tool="create_label")))
+
+    assert (outcome, 1) == (result.outcome, len(bench.tool.calls))
+
+
+async def test_a_retry_that_was_refused_is_asked_about() -> None:
+    """The outcome of the first attempt is open, and the tool knows it."""
+    bench = Bench(TIMED_OUT, REFUSED, known=[DONE_BEFORE])
+
+    result = only(await bench.run(order_call("create_label")))
+
+    assert ("done", 2, 1) == (result.outcome, result.attempts, len(bench.tool.asked))
 
 
 async def test_a_begun_read_is_called_again_after_a_crash() -> None:
@@ -479,6 +528,21 @@ def test_a_repeated_action_is_refused() -> None:
     assert bench.handler.flood(source, event, ended).publications == ()
 
 
+@pytest.mark.parametrize(
+    ("tool", "outcome"), [("cancel_order", "outcome_unknown"), ("get_order_status", "failed")]
+)
+def test_a_repeated_action_that_was_begun_is_ended(tool: str, outcome: str) -> None:
+    """After a crash a flood may hold the only record that is left of it: somebody must be told."""
+    bench = Bench()
+    event = order_call(tool)
+
+    handled = bench.handler.flood(record(event, 7, topic=ACTIONS), event, started(tool=tool))
+
+    assert (True, outcome, "interrupted", 1) == brief(only(handled))
+    assert handled.state is not None
+    assert {ACTIONS: 7} == handled.state.watermarks
+
+
 @pytest.mark.parametrize("action_id", ["", "a/b"])
 def test_an_ambiguous_action_id_is_rejected(action_id: str) -> None:
     """An id that could be taken for another conversation's is not accepted."""
@@ -499,8 +563,10 @@ def test_the_journal_is_stored_and_read() -> None:
     assert not layout.closed(state)
     ended = replace(state, phase="outcome_unknown")
     assert not layout.closed(ended)
-    assert [] == list(layout.timers(state))
-    assert [NOW + RETENTION + 60_000] == [one.due_at for one in layout.timers(ended)]
+    due_at = NOW + RETENTION + 60_000
+    assert [TimerDue("expiry", "expiry", due_at)] == list(layout.timers(ended))
+    (lost,) = layout.timers(state)
+    assert TimerDue("get_order_status", "lost", due_at, after_backlog=True) == lost
     with pytest.raises(StateTooNew, match="2"):
         layout.load(b'{"record_version":2,"anything":1}')
     for junk in (b"\x00", b"[]", b"{}", b'{"record_version":1,"action_id":"secret"}'):
@@ -763,6 +829,33 @@ async def test_an_action_older_than_the_journal_is_refused(age: int, outcome: st
 
     assert outcome == result.outcome
     assert (outcome == "denied") == (result.error is not None and result.error.code == "expired")
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome"), [("cancel_order", "outcome_unknown"), ("get_order_status", "failed")]
+)
+def test_a_begun_call_whose_action_never_comes_back_is_reported(
+    tool: str, outcome: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its record is given up, counted and logged, without the conversation's name."""
+    bench = Bench()
+    (due,) = journal_format(retention_ms=RETENTION).timers(started(tool=tool))
+
+    bench.handler.timer(b"c-1/a-1", due)
+
+    assert 1 == bench.counted.value("tool_calls_total", tool=tool, outcome=outcome)
+    line = capsys.readouterr().out
+    assert ("never came back" in line, tool in line, "c-1" in line) == (True, True, False)
+
+
+def test_a_record_that_has_expired_is_given_up_quietly() -> None:
+    """Its end was counted when it came."""
+    bench = Bench()
+    ended = replace(started(), phase="done")
+    (due,) = journal_format(retention_ms=RETENTION).timers(ended)
+
+    bench.handler.timer(b"c-1/a-1", due)
+    assert 0 == bench.counted.value("tool_calls_total", tool="get_order_status", outcome="done")
 
 
 async def test_a_record_outlives_the_deadline_by_the_retention() -> None:

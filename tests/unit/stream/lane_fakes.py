@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -12,6 +12,7 @@ from aiokafka.structs import ConsumerRecord, RecordMetadata, TopicPartition
 
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.handler import (
+    DeadLetter,
     ForAnotherRole,
     Handled,
     Publication,
@@ -115,7 +116,7 @@ class TallyFormat:
 
     def dump(self, state: Tally) -> bytes:
         """Write a tally."""
-        due = [(timer.timer_id, timer.kind, timer.due_at) for timer in state.due]
+        due = [astuple(timer) for timer in state.due]
         return orjson.dumps(
             {"seen": state.seen, "marks": state.marks, "closed": state.is_closed, "due": due}
         )
@@ -142,8 +143,8 @@ class Script:
 
     `wait...` waits until `gates[value]` is set; `fail...` raises; `fail2...` twice only; `reject`,
     `reject alone`, `another's` and `schema` do so at admission; `close...` closes the state;
-    `stale...` forgets its watermark; `big...` makes a state too large; `timer ID AT` sets a timer;
-    `expire AT` ends the state then.
+    `stale...` forgets its watermark; `big...` makes a state too large, `long...` a publication;
+    `letter...` asks for a dead letter; `timer ID AT` sets a timer; `expire AT` ends the state then.
     """
 
     def __init__(self) -> None:
@@ -223,7 +224,10 @@ class Script:
         if event.startswith("timer"):
             _, name, at = event.split()
             after = replace(after, due=(TimerDue(name, "reminder", int(at)),))
-        return Handled(after, (Publication(OUT, record.key or b"", event.encode()),))
+        if event.startswith("letter"):
+            return Handled(after, dead_letter=DeadLetter("invalid"))
+        out = b"x" * 2_000_000 if event.startswith("long") else event.encode()
+        return Handled(after, (Publication(OUT, record.key or b"", out),))
 
     def flood(self, record: Record, event: str, state: Tally | None) -> Handled[Tally]:
         """Tally."""

@@ -290,15 +290,23 @@ async def test_unusable_outcome_is_a_failure_of_the_handler(value: str) -> None:
         assert ["b"] == one.published
 
 
-@pytest.mark.parametrize("value", ["stale", "big"])
-async def test_outcome_that_does_not_fit_is_not_tried_again(value: str) -> None:
-    """The same input would lead to the same once more: it is given up at once."""
+@pytest.mark.parametrize("abandon_fails", [False, True])
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [("stale", "handler_failed"), ("big", "state_too_large"), ("long", "output_too_large")],
+)
+async def test_outcome_that_does_not_fit_is_not_tried_again(
+    value: str, reason: str, abandon_fails: bool
+) -> None:
+    """The same input would lead to the same once more: it is given up at once, and says why."""
     async with running(attempts=3) as one:
+        one.bench.script.abandon_fails = abandon_fails
         one.deliver(value)
         await one.committed(turns=1)
 
         assert [("handle", value), ("abandon", value)] == one.calls
         assert 0 == one.bench.observer.retries
+        assert [(TURNS, reason)] == one.bench.observer.letters
 
 
 async def test_age_ends_retries_that_attempts_would_allow() -> None:
@@ -369,6 +377,43 @@ async def test_unfinished_record_lets_a_bounded_number_ahead() -> None:
         assert ["1", "2", "5", "wait1", "3", "4"] == one.published
         assert [(TURNS, True), (TURNS, False)] == one.bench.observer.pauses
         assert 2 == len(one.dispatcher.fetchable())
+
+
+async def test_refused_records_behind_an_unfinished_one_are_bounded_in_bytes() -> None:
+    """Each is kept whole until the offset passes it: at the bound its partition pauses, alone."""
+    async with running(max_transaction_bytes=5_000) as one:
+        one.deliver("slow:wait1", *["reject"] * 30)
+        one.deliver("a:1", topic=RESULTS)
+        await until(lambda: one.published == ["1"])
+        (source,) = [each for each in one.dispatcher.sources if each.topic == TURNS]
+        await until(lambda: source.paused)
+
+        assert 5_000 <= source.letter_bytes < 6_000
+        assert len(source.order) < 20
+        assert {TopicPartition(RESULTS, 0)} == one.dispatcher.fetchable()
+        assert [(TURNS, True)] == one.bench.observer.pauses
+
+        one.open_gate("wait1")
+        await one.committed(turns=31, results=1)
+
+        assert 30 == len(one.bench.producer.sent(f"{TURNS}.dlq"))
+        assert 0 == source.letter_bytes
+        assert (TURNS, False) == one.bench.observer.pauses[-1]
+
+
+async def test_records_given_up_while_handled_are_bounded_in_bytes_until_they_are_out() -> None:
+    """Their letters wait for no offset, only for a transaction; the partition then goes on."""
+    async with running(max_transaction_bytes=2_000) as one:
+        one.deliver("slow:wait1", *(f"k{number}:letter" for number in range(200)))
+        await until(lambda: 200 == len(one.bench.producer.sent(f"{TURNS}.dlq")))
+
+        assert {} == one.bench.producer.offsets()
+        assert (TURNS, True) in one.bench.observer.pauses
+
+        one.open_gate("wait1")
+        await one.committed(turns=201)
+
+        assert 0 == max(each.letter_bytes for each in one.dispatcher.sources)
 
 
 async def test_record_that_fails_for_good_does_not_keep_its_partition_at_the_bound() -> None:

@@ -9,6 +9,8 @@ import orjson
 import pytest
 from aiokafka.errors import ProducerFenced
 
+from turnstream.stream import failpoints
+from turnstream.stream.failpoints import FailpointReached, Failpoints, parse
 from turnstream.stream.handler import DeadLetter, Handled, Publication, TimerDue
 from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.lane import Lane, UnusableOutcome
@@ -248,22 +250,28 @@ async def test_intermediate_state_commits_before_the_handler_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome",
+    ("outcome", "reason"),
     [
-        Handled(Tally(("x",), {TURNS: -1})),
-        Handled(Tally(("x" * 2_000_000,), {TURNS: 0})),
-        Handled(Tally((), {TURNS: 0}), (Publication(OUT, b"k", b"x" * 2_000_000),)),
+        (Handled(Tally(("x",), {TURNS: -1})), "handler_failed"),
+        (Handled(Tally(("x" * 2_000_000,), {TURNS: 0})), "state_too_large"),
+        (
+            Handled(Tally((), {TURNS: 0}), (Publication(OUT, b"k", b"x" * 2_000_000),)),
+            "output_too_large",
+        ),
     ],
     ids=["watermark", "state size", "publication size"],
 )
-async def test_outcome_that_cannot_commit_is_refused_whole(outcome: Handled[Tally]) -> None:
+async def test_outcome_that_cannot_commit_is_refused_whole(
+    outcome: Handled[Tally], reason: str
+) -> None:
     """Nothing of it is taken, so the handler can be asked for another."""
     bench = Bench()
     async with running(bench) as lane:
         entry = enter(lane, 0)
-        with pytest.raises(UnusableOutcome):
+        with pytest.raises(UnusableOutcome) as refused:
             lane.finish(entry, outcome)
 
+        assert reason == refused.value.reason
         assert lane.states.store.get(b"k") is None
 
         lane.finish(entry, handled(0))
@@ -632,6 +640,142 @@ async def test_a_refused_record_is_dead_lettered_with_the_offset_that_passes_it(
     assert 1 == len(last.records[f"{TURNS}.dlq"])
     assert {TURNS: 3} == last.offsets
     assert 1 == sum(f"{TURNS}.dlq" in one.records for one in bench.producer.committed)
+
+
+async def test_letters_of_refused_records_are_bounded_in_each_transaction() -> None:
+    """However many waited for one slow record: the offsets follow in as many transactions."""
+    bench = Bench(settings=settings(max_transaction_bytes=4_000))
+    async with running(bench) as lane:
+        slow = enter(lane, 0)
+        for offset in range(1, 8):
+            large = enter(lane, offset)
+            large.record = record(offset, value=b"x" * 900)
+            lane.reject(large, reason="malformed", detail="", attempts=1)
+        await lane.drain()
+        source = lane.sources[TURNS]
+
+        assert 7 * 900 < source.letter_bytes < 7 * 3_000
+        assert [] == bench.producer.sent(f"{TURNS}.dlq")
+
+        lane.finish(slow, handled(0))
+        await lane.drain()
+
+        assert 0 == source.letter_bytes
+
+    letters = [len(one.records.get(f"{TURNS}.dlq", [])) for one in bench.producer.committed]
+    assert 7 == sum(letters)
+    assert 2 >= max(letters)
+    assert {TURNS: 8} == bench.producer.offsets()
+
+
+async def test_letters_of_what_was_handled_count_among_the_bytes_of_a_transaction() -> None:
+    """They go out with their states, and each is as large as its record."""
+    bench = Bench(settings=settings(max_transaction_bytes=1_000))
+    async with running(bench) as lane:
+        for offset in range(3):
+            large = enter(lane, offset)
+            large.record = record(offset, value=b"x" * 1_001)
+            outcome = Handled(Tally((), {TURNS: offset}), dead_letter=DeadLetter("invalid"))
+            lane.finish(large, outcome)
+        assert 3_003 < lane.sources[TURNS].letter_bytes
+
+    assert [1, 1, 1] == [len(one.records[f"{TURNS}.dlq"]) for one in bench.producer.committed]
+    assert 0 == lane.sources[TURNS].letter_bytes
+
+
+async def test_what_is_committed_waits_for_an_older_record_without_its_outcome() -> None:
+    """Tens of thousands may wait: their states, publications and letters would fill the memory."""
+    bench = Bench()
+    async with running(bench) as lane:
+        slow = enter(lane, 0, key=b"slow")
+        behind = enter(lane, 1)
+        outcome = handled(1)
+        letter = DeadLetter("invalid")
+        lane.finish(behind, Handled(outcome.state, outcome.publications, letter))
+        await lane.drain()
+
+        assert behind is lane.sources[TURNS].order[1]
+        held = (behind.state, behind.value, behind.publications, behind.dead_record)
+        assert (None, None, (), None) == held
+
+        lane.finish(slow, handled(0))
+
+    assert 1 == len(bench.producer.sent(f"{TURNS}.dlq"))
+
+
+async def test_timers_of_others_fire_beside_a_parked_conversation() -> None:
+    """Its record waits for a newer version, perhaps for weeks; no other key waits with it."""
+    bench = Bench()
+    due = FORMAT.dump(Tally(due=(TimerDue("t1", "reminder", 5_000),)))
+    async with running(bench, records={b"parked": b"new", b"k": due}) as lane:
+        enter(lane, 0, key=b"parked")
+        behind = enter(lane, 1, key=b"other")
+        for source in lane.sources.values():
+            source.observe_end(2, position=2, at=6_000)
+
+        assert lane.fire_timers(6_000)
+
+        lane.finish(behind, handled(1))
+        await lane.drain()
+        assert not lane.fire_timers(6_000)
+
+    assert [(b"k", b"t1")] == bench.producer.sent("timers")
+    assert {} == bench.producer.offsets()
+
+
+async def test_a_state_that_has_expired_stays_while_a_restart_would_need_it() -> None:
+    """Behind an unfinished record it alone says that its key's record was handled."""
+    bench = Bench()
+    due = (TimerDue("t1", "expiry", 5_000),)
+    async with running(bench, records={b"parked": b"new"}) as lane:
+        slow = enter(lane, 0, key=b"slow")
+        lane.finish(enter(lane, 1), Handled(Tally((), {TURNS: 1}, due=due)))
+        lane.finish(enter(lane, 2, key=b"again"), Handled(Tally((), {TURNS: 2}, due=due)))
+        await lane.drain()
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+        lane.fire_timers(6_000)
+        await lane.drain()
+
+        assert lane.states.store.get(b"k") is not None
+
+        lane.finish(enter(lane, 3, key=b"again"), Handled(Tally((), {TURNS: 3})))
+        await lane.drain()
+        lane.finish(slow, handled(0))
+        await lane.drain()
+
+        assert lane.states.store.get(b"k") is None
+        assert lane.states.store.get(b"again") is not None
+
+    assert (b"k", None) in bench.producer.sent(CHANGELOG)
+
+
+async def test_unreadable_state_beside_a_parked_one_is_not_removed() -> None:
+    """How far its key was handled is not known, and the parked record holds the offsets back."""
+    bench = Bench()
+    bench.clock.now = 1_000
+    async with running(bench, records={b"k": b"brief 4000", b"parked": b"new"}) as lane:
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+        assert not lane.fire_timers(6_000)
+        await lane.drain()
+
+        assert {b"k"} == lane.states.unreadable.keys()
+
+    assert [] == bench.producer.sent(CHANGELOG)
+
+
+async def test_a_failure_once_the_outcome_is_taken_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is none of the handler's, which would be asked for an outcome again."""
+    bench = Bench()
+    monkeypatch.setattr(failpoints, "armed", Failpoints(parse("after_enter=raise")))
+    async with running(bench) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+
+    (error,) = bench.failures.errors
+    assert isinstance(error, FailpointReached)
 
 
 async def test_the_first_state_is_preceded_by_what_the_changelog_says_of_itself() -> None:

@@ -2,19 +2,27 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 import pytest
-from aiokafka.errors import IllegalOperation, ProducerFenced, RecordListTooLargeError
+from aiokafka.errors import (
+    IllegalOperation,
+    MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
 
 from turnstream.config import Settings
-from turnstream.stream import letter_desk
+from turnstream.stream import letter_post
 from turnstream.stream.audit import AuditRecord, name_of
 from turnstream.stream.deadletter import DeadLetterTopic, Place, Stage, dead_record
 from turnstream.stream.handler import Record
-from turnstream.stream.letter_desk import LetterDesk, LetterRefused
+from turnstream.stream.letter_desk import LetterDesk
+from turnstream.stream.letter_post import LetterRefused
 from turnstream.stream.letters import Letter
 from turnstream.stream.partitioner import by_murmur2
 
@@ -31,13 +39,17 @@ class Box:
     kept: dict[Place, Record] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=lambda: {TURNS: 4, AUDIT: 1})
     audit: list[AuditRecord] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
 
     def partitions(self, topic: str) -> int:
         """Partitions of a topic."""
         return self.counts.get(topic, 0)
 
-    async def done_with(self, letters: Iterable[Letter]) -> dict[tuple[str, int], AuditRecord]:
+    async def done_with(
+        self, letters: Iterable[Letter], *, since: int = 0
+    ) -> dict[tuple[str, int], AuditRecord]:
         """What the audit says of letters."""
+        self.asked.append(since)
         names = {name_of(one) for one in letters}
         return {one.name: one for one in self.audit if one.name in names}
 
@@ -53,10 +65,11 @@ class Box:
         dlq: str | None = None,
         role: str = "decide",
         stage: Stage = "intake",
+        max_bytes: int = 10_000,
         **given: Any,
-    ) -> None:
-        """Put a record aside."""
-        where = DeadLetterTopic(dlq or f"{topic}.dlq", partitions=1, max_bytes=10_000)
+    ) -> Record:
+        """Put a record aside; the record."""
+        where = DeadLetterTopic(dlq or f"{topic}.dlq", partitions=1, max_bytes=max_bytes)
         source = record(offset, topic=topic, **{"value": b"%d" % offset, **given})
         dead = dead_record(
             source, topic=where, role=role, stage=stage, reason="invalid", detail="", attempts=1
@@ -65,25 +78,29 @@ class Box:
             len(self.kept), key=dead.key, value=dead.value, topic=where.name, headers=dead.headers
         )
         self.kept[Place(where.name, 0, kept.offset)] = kept
+        return source
 
     @property
     def letters(self) -> list[Letter]:
         """All of them."""
-        return [Letter.of(one) for one in self.kept.values()]
+        return [Letter.of(one) for place, one in self.kept.items() if place.topic.endswith(".dlq")]
 
 
 class Producer:
     """A transactional producer that keeps what was committed."""
 
     last: "Producer"
+    committed: list[list[tuple[str, int | None, bytes | None, bytes | None]]]
+    """By all of them."""
+    refuses: dict[bytes, Exception]
+    """Values that the broker refuses; its refusal of others comes from the client's counting."""
 
     def __init__(self, **options: Any) -> None:
         """Take any options."""
         self.options = options
-        self.committed: list[list[tuple[str, int | None, bytes | None, bytes | None]]] = []
         self.open: list[tuple[str, int | None, bytes | None, bytes | None]] | None = None
         self.headers: list[dict[str, bytes | None]] = []
-        self.refuses: dict[bytes, Exception] = {}
+        self.skipped: set[tuple[str, int | None]] = set()
         self.dies = False
         self.aborted = 0
         self.stopped = False
@@ -117,7 +134,10 @@ class Producer:
         self.open.append((topic, partition, key, value))
         self.headers.append(dict(headers))
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if value in self.refuses:
+        if (topic, partition) in self.skipped:
+            future.set_exception(OutOfOrderSequenceNumber())
+        elif value in self.refuses:
+            self.skipped.add((topic, partition))
             future.set_exception(self.refuses[value])
         else:
             future.set_result(None)
@@ -137,7 +157,8 @@ class Producer:
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letter_desk, "AIOKafkaProducer", Producer)
+    monkeypatch.setattr(letter_post, "AIOKafkaProducer", Producer)
+    Producer.committed, Producer.refuses = [], {}
 
 
 def desk(box: Box, **changes: Any) -> LetterDesk:
@@ -302,20 +323,128 @@ async def test_what_is_gone_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("error", "told"),
-    [(RecordListTooLargeError(), "the broker refused"), (ProducerFenced(), "another `turnstream")],
+    [
+        (
+            TopicAuthorizationFailedError(),
+            rf"the broker refused {TURNS}\.dlq/0/149 .* about {TURNS}\.dlq/0/100 and what",
+        ),
+        (ProducerFenced(), "another `turnstream .* 100 were replayed before"),
+    ],
 )
-async def test_a_refused_record_ends_it(error: Exception, told: str) -> None:
-    """What was committed before stays; nothing of its own transaction does."""
+async def test_a_refusal_that_is_not_about_the_record_ends_it(error: Exception, told: str) -> None:
+    """What was committed before stays; nothing of its own transaction does. It is named."""
     box = Box()
     for offset in range(150):
         box.add(offset)
     async with desk(box) as work:
-        Producer.last.refuses[b"149"] = error
-        with pytest.raises(LetterRefused, match=rf"{told}.*100 were replayed before"):
+        Producer.refuses[b"149"] = error
+        with pytest.raises(LetterRefused, match=told):
             await work.replay(box.letters)
 
-    assert [200] == [len(one) for one in Producer.last.committed]
+    assert [200] == [len(one) for one in Producer.committed]
     assert 1 == Producer.last.aborted
+
+
+@pytest.mark.parametrize("error", [MessageSizeTooLargeError(), RecordListTooLargeError()])
+async def test_a_record_that_is_too_large_is_left_and_the_others_go_on(error: Exception) -> None:
+    """Wherever it stands: each that the broker does not take is named, all others keep order."""
+    box = Box()
+    for offset in range(250):
+        box.add(offset, key=b"c-%d" % (offset % 7))
+    large = (0, 1, 42, 149, 249)
+    done: list[int] = []
+    async with desk(box) as work:
+        Producer.refuses.update({b"%d" % offset: error for offset in large})
+        result = await work.replay(box.letters, progress=done.append)
+    sent = [one for part in Producer.committed for one in part]
+    expected = [offset for offset in range(250) if offset not in large]
+
+    assert expected == [int(value or b"") for topic, _, _, value in sent if topic == TURNS]
+    assert expected == [one.source.offset for one in result.done if one.source is not None]
+    assert 245 == sum(topic == AUDIT for topic, *_ in sent)
+    assert list(large) == [one.source.offset for one, _ in result.left if one.source is not None]
+    assert (
+        f"does not take its record, of 1 bytes, for {TURNS!r} ({type(error).__name__})"
+        in (result.left[0][1])
+    )
+    assert 250 == sum(done)
+
+
+async def test_what_another_did_meanwhile_is_not_done_again() -> None:
+    """After a refusal the producer is opened anew, and the audit read from the last opening on."""
+    box = Box()
+    for offset in range(3):
+        box.add(offset)
+    other = AuditRecord.about(box.letters[2], action="discarded", at=1, actor="ben", because=None)
+    async with desk(box) as work:
+
+        async def records(places: Sequence[Place]) -> dict[Place, Record]:
+            box.audit = [other]
+            return {place: box.kept[place] for place in places}
+
+        Producer.refuses[b"0"] = RecordListTooLargeError()
+        box.records = records  # type: ignore[method-assign]
+        result = await work.replay(box.letters)
+
+    assert [1] == [one.source.offset for one in result.done if one.source is not None]
+    assert [(box.letters[2], other)] == result.already
+    assert [box.letters[0]] == [one for one, _ in result.left]
+    assert 0 == box.asked[0]
+    assert {9_000} == set(box.asked[1:])
+
+
+async def test_large_records_are_not_all_in_one_transaction() -> None:
+    """Packing them takes time, which a transaction has not."""
+    box = Box()
+    for offset in range(5):
+        box.add(offset, value=b"%d" % offset * 3_000_000, max_bytes=4_000_000)
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+
+    assert 5 == len(result.done)
+    assert [4, 4, 2] == [len(one) for one in Producer.committed]
+    assert "gzip" == Producer.last.options["compression_type"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "done"),
+    [
+        ({}, 1),
+        ({"timestamp": 2_000}, 0),
+        ({"key": b"somebody else's"}, 0),
+        ({"key": None}, 0),
+    ],
+)
+@pytest.mark.parametrize("key", [b"c-1", b"k" * 9_000])
+async def test_a_pointer_is_followed_to_its_own_record_only(
+    key: bytes, changes: dict[str, Any], done: int
+) -> None:
+    """A topic that was made anew holds other customers' records in the same places."""
+    box = Box()
+    source = box.add(7, key=key, value=b"x" * 90_000)
+    there = replace(source, **changes)
+    box.kept[Place(TURNS, 0, 7)] = there
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+
+    assert [(True, key if len(key) < 9_000 else None)] == [
+        (one.pointer, one.key) for one in box.letters
+    ]
+    assert (done, 1 - done) == (len(result.done), len(result.left))
+    assert all("is not there in conversation.turns/0/7" in why for _, why in result.left)
+
+
+async def test_a_letter_that_another_has_replaced_is_not_replayed() -> None:
+    """The topic of the letters was made anew while somebody was asked."""
+    box = Box()
+    box.add(1)
+    letters = box.letters
+    (place,) = box.kept
+    box.kept[place] = replace(box.kept[place], timestamp=2_000)
+    async with desk(box) as work:
+        result = await work.replay(letters)
+
+    assert ["its record is not there any more"] == [why for _, why in result.left]
 
 
 async def test_what_comes_after_a_failure_is_not_its_cause() -> None:
@@ -324,7 +453,7 @@ async def test_what_comes_after_a_failure_is_not_its_cause() -> None:
     box.add(1)
     async with desk(box) as work:
         Producer.last.dies = True
-        Producer.last.refuses[b"1"] = ProducerFenced()
+        Producer.refuses[b"1"] = ProducerFenced()
         with pytest.raises(LetterRefused, match="another `turnstream"):
             await work.replay(box.letters)
 

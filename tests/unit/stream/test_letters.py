@@ -178,6 +178,52 @@ def test_a_count_that_is_none_of_ours_is_none(count: bytes | None) -> None:
     assert letter(headers=headers).replays in {0, 1_234_567}
 
 
+def test_a_pointer_keeps_what_a_replay_said() -> None:
+    """Its record's own headers would not fit; without these its ids would change."""
+    first, headers = put_aside(7, stage="handling")
+    own = (("wide", b"x" * 9_000), ("turnstream.origin.stray", b"x" * 9_000))
+    once = (*replayed_headers(first, split(headers)[0], recipient="decide"), *own)
+    again, headers = put_aside(90, headers=once, stage="handling", max_bytes=4_000)
+    twice = replayed_headers(again, once, recipient="all")
+    third, _ = put_aside(91, headers=twice, stage="handling", max_bytes=4_000)
+
+    assert (True, True) == (again.pointer, third.pointer)
+    assert [(Place("turns", 0, 7), 1, 2), (Place("turns", 0, 7), 2, 3)] == [
+        (one.origin, one.replays, one.given_up) for one in (again, third)
+    ]
+    assert "wide" not in dict(headers)
+    assert "turnstream.origin.stray" not in dict(headers)
+
+
+def test_a_pointer_says_how_large_its_record_is() -> None:
+    """Whatever it says who has written it: anybody may."""
+    assert 9_000 < letter(value=b"x" * 9_000, max_bytes=4_000).size < 10_000
+    for value in (None, b"", b"x", b"[]", b"{}", b'{"size": -1}', b'{"size": {}}'):
+        _, headers = put_aside(value=b"x" * 9_000, max_bytes=4_000)
+        foreign = replace(record(0, topic=DLQ, value=value), headers=headers)
+
+        assert 0 == Letter.of(foreign).size
+
+
+def test_what_headers_hold_is_bounded() -> None:
+    """Somebody may have put a whole message into one; it would go into the audit and the list."""
+    long = b"x" * 5_000
+    names = ("role", "stage", "reason", "detail", "version")
+    marks = (
+        ("turnstream.error.topic", b"turns"),
+        ("turnstream.error.partition", b"1"),
+        ("turnstream.error.offset", b"1"),
+        *((f"turnstream.error.{name}", long) for name in names),
+    )
+    found = Letter.of(replace(record(0, topic=DLQ), headers=marks))
+    nowhere = Letter.of(
+        replace(record(0, topic=DLQ), headers=(("turnstream.error.topic", long), *marks[1:]))
+    )
+
+    assert [100, 100, 100, 512, 100] == [len(getattr(found, name)) for name in names]
+    assert (None, FOREIGN) == (nowhere.source, nowhere.reason)
+
+
 def test_filters_hold_together() -> None:
     """Every one that is given must fit."""
     one = letter(7, key=b"c-1", at=5_000)

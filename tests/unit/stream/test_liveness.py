@@ -87,7 +87,7 @@ def test_a_transaction_ends_a_stall(stalls: Stalls, clock: Seconds) -> None:
     take(source)
     later(stalls, clock, one)
     later(stalls, clock, one)
-    source.advance()
+    source.advance(letter_room=1)
 
     assert 0 == later(stalls, clock, one)
     assert 60 == later(stalls, clock, one)
@@ -106,7 +106,7 @@ def test_a_lane_that_stands_still_beside_others_is_a_stall(stalls: Stalls, clock
     take(source)
     take(moving)
     later(stalls, clock, still, busy)
-    moving.advance()
+    moving.advance(letter_room=1)
 
     assert 60 == later(stalls, clock, still, busy)
 
@@ -118,7 +118,7 @@ def test_waiting_for_a_slot_is_no_stall(stalls: Stalls, clock: Seconds) -> None:
     waits.busy = {b"k": deque()}
     busy.busy = {b"a": deque(), b"b": deque()}
     later(stalls, clock, waits, busy)
-    moving.advance()
+    moving.advance(letter_room=1)
 
     assert 0 == later(stalls, clock, waits, busy)
     assert 60 == later(stalls, clock, waits, busy)

@@ -51,6 +51,11 @@ def huge(order_id: str) -> dict[str, Any]:
     return {"order_id": "A" * 1_100_000, "status": "shipped"}
 
 
+def anything(**arguments: Any) -> dict[str, Any]:
+    """Names none of its parameters."""
+    return {"order_id": arguments["order_id"], "status": "shipped"}
+
+
 NOT_A_FUNCTION = 3
 
 

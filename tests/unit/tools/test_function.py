@@ -209,6 +209,16 @@ def test_an_unfit_second_function_refuses_the_start(target: str, match: str) -> 
         reconciled(target)
 
 
+@pytest.mark.parametrize("function", ["fails", "order_later", "anything"])
+def test_an_idempotent_write_must_take_the_key(function: str) -> None:
+    """Without it a second call could not be told from a first, and would be carried out again."""
+    with pytest.raises(BindingError, match=r"get_order_status\.idempotent: .*idempotency_key"):
+        bound(function, effect="write", idempotent=True)
+
+    assert bound(function, effect="write") is not None
+    assert bound("order", effect="write", idempotent=True) is not None
+
+
 def test_an_argument_cannot_take_the_name_of_the_key() -> None:
     """Else every call would fail, or a model would choose the key."""
     schema = {"type": "object", "properties": {"order_id": {}, "idempotency_key": {}}}

@@ -1,5 +1,6 @@
 """Tools over HTTP: what is sent, what comes back, what never does."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.tools.shop import call, http_reply, service, tool
 from turnstream.core.definitions import HttpBinding
@@ -261,7 +264,16 @@ async def test_any_other_4xx_is_a_tool_error(body: Any) -> None:
 
 @pytest.mark.parametrize(
     ("status", "unknown"),
-    [(500, True), (502, True), (503, False), (504, True), (501, False), (429, False), (408, False)],
+    [
+        (500, True),
+        (502, True),
+        (503, True),
+        (504, True),
+        (501, False),
+        (429, False),
+        (425, False),
+        (408, True),
+    ],
 )
 async def test_an_overloaded_service_is_unavailable(status: int, unknown: bool) -> None:
     """5xx and 429 are retryable; after a write they may have come after the effect."""
@@ -270,6 +282,57 @@ async def test_an_overloaded_service_is_unavailable(status: int, unknown: bool) 
 
     assert summary(read) == ("unavailable", True, False)
     assert summary(write) == ("unavailable", True, unknown)
+
+
+@pytest.mark.parametrize(
+    ("header", "unknown"), [("0", False), ("7", False), ("soon", True), ("", True)]
+)
+async def test_an_overloaded_service_says_when_to_come_back(header: str, unknown: bool) -> None:
+    """Then it has not begun; a proxy whose connection broke in the middle gives the same status."""
+    answer = replies(503, **{"Retry-After": header})
+
+    reply = await bound(answer, effect="write").call(call(order_id="A-1001"))
+
+    assert ("unavailable", True, unknown) == summary(reply)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "expected"),
+    [
+        ({"effect": "write", "idempotent": True}, "in_use", ("tool_error", True, True)),
+        (
+            {"effect": "write", "idempotent": True},
+            "order_not_found",
+            ("order_not_found", False, False),
+        ),
+        ({"effect": "write"}, "in_use", ("tool_error", False, False)),
+        ({}, "in_use", ("tool_error", False, False)),
+    ],
+)
+async def test_a_conflict_may_mean_that_the_first_request_is_at_work(
+    changes: dict[str, Any], code: str, expected: tuple[str, bool, bool]
+) -> None:
+    """To an idempotent write it does, unless the catalog knows the code."""
+    answer = replies(409, missing(code), **{"Retry-After": "2"})
+
+    reply = await bound(answer, **changes).call(call(order_id="A-1001"))
+
+    assert expected == summary(reply)
+    assert (2.0 if reply.retryable else None) == reply.retry_after_seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "unknown"),
+    [(301, True), (302, True), (303, True), (304, True), (307, False), (308, False), (999, True)],
+)
+async def test_a_redirect_may_point_to_what_was_done(status: int, unknown: bool) -> None:
+    """Only those that ask for the same request elsewhere say that it was not carried out here."""
+    answer = replies(status, Location="http://shop.test/orders/1")
+    read = await bound(answer).call(call(order_id="A-1001"))
+    write = await bound(answer, effect="write").call(call(order_id="A-1001"))
+
+    assert ("tool_error", False, False) == summary(read)
+    assert ("tool_error", False, unknown) == summary(write)
 
 
 @pytest.mark.parametrize(
@@ -448,6 +511,79 @@ async def test_retry_after_is_told(status: int, header: str, expected: float | N
     reply = await bound(replies(status, **{"Retry-After": header})).call(call(order_id="A-1001"))
 
     assert expected == reply.retry_after_seconds
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Wed, 99999999999999999999 Oct 2015 07:28:00 GMT",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "Wed, 21 Oct 2015 07:28:00 +99999999999999999999",
+        "Mon, 01 Jan 0001 00:00:00 +2359",
+        "Fri, 31 Dec 9999 23:59:59 -2359",
+        "9" * 5_000,
+    ],
+)
+async def test_a_strange_retry_after_is_as_good_as_none(header: str) -> None:
+    """What a service sends ends in a reply, never in an exception."""
+    reply = await bound(replies(429, **{"Retry-After": header})).call(call(order_id="A"))
+
+    assert ("unavailable", True, False) == summary(reply)
+
+
+DATES = st.from_regex(
+    r"([A-Z][a-z]{2}, )?[0-9]{1,24}[ -](Jan|Oct|may|december)[ -][0-9]{1,24} "
+    r"[0-9]{1,3}:[0-9]{1,3}(:[0-9]{1,24})? ([+-][0-9]{1,8}|GMT|[A-Z]{0,4})",
+    fullmatch=True,
+)
+HEADER = st.text(st.characters(min_codepoint=0x20, max_codepoint=0xFF, exclude_categories=["Cc"]))
+
+
+@given(
+    status=st.integers(min_value=200, max_value=999),
+    retry_after=DATES | HEADER,
+    headers=st.dictionaries(
+        st.sampled_from(["X-Used-SHA256", "Location", "Content-Encoding", "Set-Cookie"]), HEADER
+    ),
+    body=st.binary(max_size=64) | st.sampled_from([b"[" * 9_000, b'{"error":' * 9_000, b"null"]),
+)
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_service_sends_ends_in_a_reply(
+    status: int, retry_after: str, headers: dict[str, str], body: bytes
+) -> None:
+    """Any status, any header and any body: a result or a code of ours, and a wait that is one."""
+    sent = [
+        (name.encode(), value.encode("latin-1"))
+        for name, value in {**headers, "Retry-After": retry_after}.items()
+    ]
+    answer: Answer = lambda _: httpx.Response(status, headers=sent, stream=_Bytes(body))  # noqa: E731
+
+    reply = asyncio.run(bound(answer, effect="write").call(call(order_id="A")))
+
+    assert (reply.error_code is None) == (reply.result is not None)
+    assert reply.retry_after_seconds is None or 0.0 <= reply.retry_after_seconds < 1e12
+
+
+class _Bytes(httpx.AsyncByteStream):
+    """A body as it came over the network."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Give it whole."""
+        yield self._body
+
+
+async def test_cookies_are_not_kept(client: httpx.AsyncClient) -> None:
+    """What a service sets for one customer's call does not go out with another's."""
+    answer = http_reply(json.dumps(SHIPPED).encode(), "200 OK", "Set-Cookie: session=ann; Path=/")
+    async with service(lambda _: answer) as (base, seen):
+        subject = real(client, base)
+        await subject.call(call(order_id="A-1001"))
+        await subject.call(call(order_id="A-1002"))
+
+    assert [False, False] == [b"session=ann" in one for one in seen]
 
 
 async def test_retry_after_may_be_a_date() -> None:

@@ -1,0 +1,57 @@
+"""What the status and the headers of a reply say of a call, before its body is looked at."""
+
+import re
+import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Final
+
+import httpx
+
+_SECONDS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+_DATE_CHARACTERS: Final = 64
+"""Longest `Retry-After` that is read, twice a date: a parser need not work on a whole header."""
+
+TRY_LATER: Final = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+"""4xx after which another attempt may succeed."""
+
+_UNBEGUN: Final = frozenset(
+    {HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.NOT_IMPLEMENTED}
+)
+"""By these a service says that it did not begin, by 503 only if it says when to come back."""
+
+SENT_ELSEWHERE: Final = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+"""Redirects that ask for the same request at another address: it was not carried out here. Those
+before them (303 above all) are also how a service points to the page of what it has just done."""
+
+
+def refused_unbegun(status: int, *, wait: float | None) -> bool:
+    """Whether a service says by a status that it did not begin; others may follow the effect.
+
+    A proxy answers 503 as well where the service's connection broke in the middle of the request;
+    who is overloaded says when to come back. A 408 is as open: some proxies mean by it that the
+    service gave no reply in time.
+    """
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return wait is not None
+    return status in _UNBEGUN
+
+
+def retry_after(response: httpx.Response) -> float | None:
+    """Seconds that a service wants to be left alone; None where it does not say."""
+    text = response.headers.get("Retry-After", "").strip()
+    if len(text) > _DATE_CHARACTERS:
+        return None
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=UTC)
+        return max(0.0, at.timestamp() - time.time())
+    except Exception:  # noqa: BLE001 - the parser names no bound on what it raises for any text
+        return None

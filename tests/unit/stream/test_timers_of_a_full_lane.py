@@ -1,0 +1,57 @@
+"""Which timers of a full lane overtake the backlog that waits for them, and which do not."""
+
+from turnstream.stream.handler import TimerDue
+from turnstream.stream.lane import Lane
+from turnstream.stream.store import MemoryRecords
+
+from .lane_fakes import CHANGELOG, RESULTS, TURNS, Bench, Tally, TallyFormat, settings
+
+FORMAT = TallyFormat()
+
+BEGUN = FORMAT.dump(Tally(due=(TimerDue("begun", "expiry", 5_000, after_backlog=True),)))
+ENDED = FORMAT.dump(Tally(due=(TimerDue("ended", "expiry", 5_000),)))
+
+
+async def full(bench: Bench) -> Lane[Tally]:
+    """A lane that opens with as many records as it may have."""
+    lane = bench.lane()
+    await lane.fence()
+    records = MemoryRecords({b"begun": BEGUN, b"ended": ENDED})
+    lane.load(records, ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+    assert lane.full
+    return lane
+
+
+async def test_what_was_begun_waits_for_its_record_even_in_a_full_lane() -> None:
+    """Its own record may be in the backlog; it goes once everything older has been handled."""
+    bench = Bench(settings(max_keys_per_partition=2))
+    lane = await full(bench)
+
+    assert lane.fire_timers(6_000)
+    await lane.drain()
+    assert [(b"ended", None)] == bench.producer.sent(CHANGELOG)
+
+    # Its time is looked at again, and the end offsets are asked for, until they tell.
+    assert lane.fire_timers(7_000)
+    for source in lane.sources.values():
+        source.observe_end(0, position=0, at=7_000)
+    assert not lane.fire_timers(7_000)
+    await lane.drain()
+    await lane.close()
+
+    assert [(b"ended", None), (b"begun", None)] == bench.producer.sent(CHANGELOG)
+
+
+async def test_what_was_begun_goes_from_a_lane_that_stays_full() -> None:
+    """Nothing is to come that it could be of."""
+    bench = Bench(settings(max_keys_per_partition=1))
+    lane = await full(bench)
+    for source in lane.sources.values():
+        source.observe_end(0, position=0, at=6_000)
+
+    assert not lane.fire_timers(6_000)
+    await lane.drain()
+    await lane.close()
+
+    assert {(b"ended", None), (b"begun", None)} == set(bench.producer.sent(CHANGELOG))
