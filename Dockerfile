@@ -8,7 +8,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY schemas schemas
 COPY topics topics
 COPY processors processors
-RUN /opt/turnstream/bin/pip install -c constraints.txt '.[rocksdb]' \
+RUN /opt/turnstream/bin/pip install -c constraints.txt '.[rocksdb,mcp,a2a]' \
     && /opt/turnstream/bin/pip uninstall --yes pip setuptools
 
 FROM python:3.11-slim

@@ -126,8 +126,11 @@ def _inside(kind: object) -> list[tuple[str, type[BaseModel]]]:
 
 def _table(path: str, model: type[BaseModel]) -> str:
     documented = _documented(model)
-    kind = model.model_fields.get("kind")
-    of = f" of kind `{get_args(kind.annotation)[0]}`" if kind and _is_tag(kind.annotation) else ""
+    of = "".join(
+        f" of {tag} `{get_args(entry.annotation)[0]}`"
+        for tag in ("kind", "transport")
+        if (entry := model.model_fields.get(tag)) is not None and _is_tag(entry.annotation)
+    )
     head = [f"#### `{path}`{of}", ""] if path else []
     lines = [*head, _prose(inspect.getdoc(model) or ""), "", "| key | type | default | meaning |"]
     lines.append("| --- | --- | --- | --- |")

@@ -6,10 +6,14 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, get_args
+from zlib import crc32
 
+import httpx
 import orjson
 import pytest
 
+from tests.decisions_service import Service
+from tests.fickle_model import fickle_model, overloaded
 from tests.small_shop import CATALOG, ByWord, Patient
 from tests.unreliable import DOWN, Unreliable
 from turnstream.core.contract import ACTIONS, HANDOFF_CAUSES, Decision
@@ -25,6 +29,7 @@ from turnstream.core.ports import (
     ToolOption,
 )
 from turnstream.models.catalog_rules import CatalogRules
+from turnstream.models.decisions_api import DecisionModel
 from turnstream.models.scripted import (
     ScriptedDecider,
     Step,
@@ -128,12 +133,30 @@ def _catalog_rules() -> CatalogRules:
     return CatalogRules(Catalog.model_validate(CATALOG), "0123456789abcdef")
 
 
+@cache
+def _catalog() -> Catalog:
+    return Catalog.model_validate(CATALOG)
+
+
+def _decision_model() -> DecisionModel:
+    """One whose service chooses any option, but always the same one for the same question."""
+
+    def choose(body: dict[str, Any]) -> str:
+        (question,) = body["questions"].values()
+        options: list[str] = list(question["criteria"])
+        return options[crc32(orjson.dumps(body)) % len(options)]
+
+    return Service(decide=choose).model(_catalog())
+
+
 DECIDERS: Final[Mapping[str, Callable[[], Decider]]] = {
     "catalog_rules": _catalog_rules,
     "scripted": lambda: ScriptedDecider(
         [Step(one) for one in (call("get_order"), answer("hours"), refuse("none"), hand_off())]
         + [Step(ask("order_id", needed_for="get_order"))] * len(REQUESTS)
     ),
+    "decisions": _decision_model,
+    "agent model": lambda: fickle_model(_catalog()),
     "at once": ByWord,
     "later": Patient,
 }
@@ -226,8 +249,12 @@ async def test_requests_at_once_get_their_own_replies(new: Callable[[], Decider]
     [
         lambda: ScriptedDecider([Step(DeciderUnavailable("429", retry_after_seconds=3.0))]),
         lambda: Unreliable(Path("/nowhere")),
+        lambda: Service(
+            decide=lambda _body: httpx.Response(429, headers={"Retry-After": "3"})
+        ).model(_catalog()),
+        lambda: overloaded(_catalog()),
     ],
-    ids=["scripted", "unreliable"],
+    ids=["scripted", "unreliable", "decisions", "agent model"],
 )
 async def test_one_that_cannot_reply_says_so(unavailable: Callable[[], Decider]) -> None:
     """By the one error that is passing; how long it wants to be left alone is told or not."""

@@ -9,10 +9,15 @@ from typing import Any, Final
 import pytest
 
 from tests.contract.warehouse import SECRET, Asked, Warehouse, answered, reopened
+from tests.contract.warehouse_mcp import SUBJECT, warehouse_server
+from tests.mcp_serving import mcp_serving
 from tests.unit.tools.shop import call, service, tool
-from turnstream.core.definitions import FunctionBinding, HttpBinding
+from turnstream.core.bindings import FunctionBinding, HttpBinding, McpBinding, McpReconcile
 from turnstream.core.ports import Reconciliation, ToolBinding, ToolReply
+from turnstream.core.servers import McpHttpServer
 from turnstream.tools import Egress, FunctionTool, HttpTool, http_client
+from turnstream.tools.mcp import McpTool
+from turnstream.tools.mcp_connection import McpConnection
 
 HERE: Final = "tests.contract.warehouse"
 SHIPPED: Final = {"order_id": "A-1001", "status": "shipped"}
@@ -31,7 +36,8 @@ class Binder:
     async def __call__(self, *, reconcile: bool = False, **changes: Any) -> ToolBinding:
         """A binding of the tool with changes, which can be asked about calls or not."""
         changes = {"timeout_seconds": PATIENCE, **changes}
-        bound = await (self._http if self.way == "http" else self._function)(reconcile, changes)
+        ways = {"http": self._http, "mcp": self._mcp, "mcp with sessions": self._mcp}
+        bound = await ways.get(self.way, self._function)(reconcile, changes)
         self.stack.push_async_callback(bound.close)
         return bound
 
@@ -42,6 +48,19 @@ class Binder:
             reconcile=f"{HERE}:became_of{later}" if reconcile else None,
         )
         return FunctionTool("get_order", tool=tool(**changes), binding=binding)
+
+    async def _mcp(self, reconcile: bool, changes: dict[str, Any]) -> ToolBinding:
+        served = mcp_serving(warehouse_server(), sessions=self.way != "mcp")
+        url, _ = await self.stack.enter_async_context(served)
+        binding = McpBinding(
+            server="warehouse",
+            subject_meta=SUBJECT,
+            reconcile=McpReconcile(tool="became_of") if reconcile else None,
+        )
+        server = McpHttpServer(transport="streamable_http", url=url)
+        connection = McpConnection("warehouse", server, egress=Egress.of_urls([url]))
+        await connection.listing(await connection.live())  # part of the first call's time-out
+        return McpTool("get_order", tool=tool(**changes), binding=binding, connection=connection)
 
     async def _http(self, reconcile: bool, changes: dict[str, Any]) -> ToolBinding:
         url, _ = await self.stack.enter_async_context(service(answered))
@@ -69,7 +88,7 @@ def house() -> Warehouse:
     return reopened()
 
 
-@pytest.fixture(params=["http", "function", "coroutine"])
+@pytest.fixture(params=["http", "function", "coroutine", "mcp", "mcp with sessions"])
 async def bind(request: pytest.FixtureRequest, house: Warehouse) -> AsyncIterator[Binder]:
     """One way of binding a tool."""
     async with AsyncExitStack() as stack:

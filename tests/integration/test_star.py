@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from turnstream.catalog import load_catalog
-from turnstream.core.definitions import FunctionBinding
+from turnstream.core.bindings import FunctionBinding
 from turnstream.core.ports import ToolCall
 from turnstream.tools.function import FunctionTool
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.reference import PAGE, PARTS, shown, tables
 from turnstream.config import Settings
-from turnstream.core.definitions import Catalog, HttpBinding
+from turnstream.core.bindings import HttpBinding
+from turnstream.core.definitions import Catalog
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -37,6 +37,12 @@ class Calibrated:
         reply = self._decider.propose(request)
         return self._rescaled(reply) if isinstance(reply, Proposal) else self._later(reply)
 
+    async def close(self) -> None:
+        """Release what the decider holds."""
+        close = getattr(self._decider, "close", None)
+        if close is not None:
+            await close()
+
     async def _later(self, reply: Awaitable[Proposal]) -> Proposal:
         return self._rescaled(await reply)
 

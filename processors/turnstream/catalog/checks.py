@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from turnstream.catalog.agent_checks import agent_problems
 from turnstream.catalog.call_checks import call_problems
 from turnstream.catalog.schemas import properties
+from turnstream.catalog.server_checks import server_problems
 from turnstream.catalog.templates import placeholders
 from turnstream.catalog.tool_checks import tool_problems
 from turnstream.core.definitions import (
@@ -54,11 +55,21 @@ def catalog_problems(catalog: Catalog) -> Iterator[Problem]:
     yield from _answers(catalog)
     yield from tool_problems(catalog)
     yield from call_problems(catalog)
+    yield from server_problems(catalog)
     yield from agent_problems(catalog)
 
 
 def _names(catalog: Catalog) -> Iterator[Problem]:
-    for section in ("tools", "fields", "answers", "rules", "queues", "categories", "agents"):
+    for section in (
+        "tools",
+        "servers",
+        "fields",
+        "answers",
+        "rules",
+        "queues",
+        "categories",
+        "agents",
+    ):
         for name in getattr(catalog, section):
             if name in _RESERVED:
                 yield (section, name), f"the name {name!r} is reserved; choose another"

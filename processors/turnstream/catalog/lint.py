@@ -27,7 +27,8 @@ from turnstream.catalog.schemas import (
 )
 from turnstream.catalog.templates import placeholders
 from turnstream.config.yaml_lines import Fault
-from turnstream.core.definitions import Catalog, HttpBinding, Tool
+from turnstream.core.bindings import HttpBinding, McpBinding
+from turnstream.core.definitions import Catalog, Tool
 from turnstream.core.extraction import folded
 from turnstream.core.schema_tree import Schema
 
@@ -268,13 +269,18 @@ def _effects(name: str, tool: Tool) -> Iterator[Advice]:
 
 def _scope(name: str, tool: Tool) -> Iterator[Advice]:
     """A service that is not told whose data is wanted cannot keep to it."""
-    if tool.data_scope != "own" or not isinstance(tool.binding, HttpBinding):
+    if tool.data_scope != "own":
+        return
+    if isinstance(tool.binding, HttpBinding):
+        key, told = "subject_header", tool.binding.subject_header is not None
+    elif isinstance(tool.binding, McpBinding):
+        key, told = "subject_meta", tool.binding.subject_meta is not None
+    else:
         return  # whether a function takes subject_id is known where it can be imported
-    told = tool.binding.subject_header is not None
     if not told and not any("session" in one.provenance for one in tool.arguments.values()):
         message = (
             "data_scope is own, but the service is not told whose data: give the binding a "
-            "subject_header or an argument of provenance session, or say data_scope: public"
+            f"{key} or an argument of provenance session, or say data_scope: public"
         )
         yield "warning", "unnamed_subject", ("tools", name, "binding"), message
 

@@ -1,12 +1,12 @@
 """What must be true of a tool: its schemas, where its arguments come from, how it is called."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import JsonValue
 
+from turnstream.catalog.located_checks import HEADER_NAME, url_problems, value_problems
 from turnstream.catalog.schemas import (
     UnusableSchema,
     accepts,
@@ -14,33 +14,20 @@ from turnstream.catalog.schemas import (
     required,
     validator,
 )
-from turnstream.config.secrets import is_reference
+from turnstream.catalog.server_checks import mcp_problems
 from turnstream.core.arguments import typed
-from turnstream.core.definitions import (
-    BASE_URL_VARIABLE,
-    HTTP_BASE,
-    ArgumentSource,
-    Catalog,
-    HttpBinding,
-    HttpReconcile,
-    Tool,
-)
+from turnstream.core.base_urls import BASE_URL_VARIABLE, HTTP_BASE
+from turnstream.core.bindings import HttpBinding, HttpReconcile, McpBinding
+from turnstream.core.definitions import ArgumentSource, Catalog, Tool
 from turnstream.core.ruleset import ArgumentPlan
 from turnstream.core.schema_tree import Schema
 
 Place: TypeAlias = tuple[str | int, ...]
 Problem: TypeAlias = tuple[Place, str]
 
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_SECRET_NAME: Final = re.compile(
-    r"auth|api[-_]?key|access[-_]?key|token|secret|passw|credential|cookie|session", re.IGNORECASE
-)
-"""Names of headers and query parameters whose value is a secret in practice."""
-
 _KEY: Final = "idempotency_key"
 _KEY_HEADER: Final = "idempotency-key"
 
-_SECRET_VALUE: Final = re.compile(r"(?:basic|bearer|token)\s+\S", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ARGUMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -65,6 +52,8 @@ def tool_problems(catalog: Catalog) -> Iterator[Problem]:
         if isinstance(tool.binding, HttpBinding):
             yield from _url((*place, "binding", "url"), tool, tool.binding.url)
             yield from _headers((*place, "binding", "headers"), tool.binding)
+        elif isinstance(tool.binding, McpBinding):
+            yield from mcp_problems((*place, "binding"), catalog, name, tool.binding)
 
 
 # --- schemas ------------------------------------------------------------------------------------
@@ -241,29 +230,14 @@ def _url(
             yield place, f"{{{name}}}: expected an argument of the tool"
         elif name not in required(tool.input_schema):
             yield place, f"{{{name}}}: an argument in the URL must be required by input_schema"
-    parts = urlsplit(_PLACEHOLDER.sub("x", url))
-    if parts.fragment:
-        yield place, "expected no fragment"
-    for name, value in parse_qsl(parts.query):
-        if _SECRET_NAME.search(name) and value:
-            yield place, f"{name}: a secret in a URL ends up in logs; send it as a header"
+    yield from url_problems(place, _PLACEHOLDER.sub("x", url))
 
 
 def _headers(place: Place, binding: HttpBinding) -> Iterator[Problem]:
-    for name, value in _all_headers(binding).items():
+    for name in (*binding.headers, *([binding.subject_header] if binding.subject_header else ())):
         here = (*place, name) if name in binding.headers else (*place[:-1], "subject_header")
-        if not _HEADER_NAME.fullmatch(name):
+        if not HEADER_NAME.fullmatch(name):
             yield here, "expected the name of an HTTP header"
         elif name.lower() == _KEY_HEADER:
             yield here, "this header carries the idempotency key of each call; leave it out"
-        elif value is None or is_reference(value):
-            continue
-        elif _SECRET_NAME.search(name) or _SECRET_VALUE.match(value):
-            yield here, "expected a reference to a secret: write env:NAME or file:PATH"
-        elif not value.isascii() or not value.isprintable():
-            yield here, "expected printable ASCII characters"
-
-
-def _all_headers(binding: HttpBinding) -> Mapping[str, str | None]:
-    own: dict[str, str | None] = dict(binding.headers)
-    return own if binding.subject_header is None else {**own, binding.subject_header: None}
+    yield from value_problems(place, binding.headers)

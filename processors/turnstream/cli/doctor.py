@@ -61,6 +61,7 @@ def examine(config: Path | None) -> Iterator[Finding]:
     """Look at everything in the order of need; what depends on a fault is left out."""
     from turnstream.catalog import CatalogError
     from turnstream.cli.examine_cluster import examine_cluster
+    from turnstream.cli.examine_servers import examine_servers
     from turnstream.cli.examine_tools import examine_secrets, examine_tools
     from turnstream.config import ConfigurationError, load_settings, near_variables
     from turnstream.roles.deployment import Deployment
@@ -86,6 +87,7 @@ def examine(config: Path | None) -> Iterator[Finding]:
         yield ok("catalog", f"{len(catalog.tools)} tools, version {loaded.decision_version}")
         yield from _models(deployment)
         yield from examine_tools(deployment.ruleset, settings)
+        yield from examine_servers(deployment.catalog, settings)
     yield from examine_secrets(settings, catalog)
     yield from asyncio.run(examine_cluster(settings))
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from turnstream.config import SecretRef, Settings
-    from turnstream.core.definitions import Catalog, HttpBinding
+    from turnstream.core.bindings import HttpBinding
+    from turnstream.core.definitions import Catalog, Tool
     from turnstream.core.ruleset import Ruleset
 
 _CONNECT_SECONDS: Final = 2.0
@@ -39,7 +40,7 @@ def examine_tools(ruleset: "Ruleset", settings: "Settings") -> Iterator[Finding]
     except DeploymentError as error:
         faults.append(fail("tools", str(error), "mend the key named"))
     for name, tool in catalog.tools.items():
-        variable = tool.binding.variable if tool.binding.kind == "http" else None
+        variable = _variable(catalog, tool)
         if variable is not None and not os.environ.get(variable):
             unset.setdefault(variable, []).append(name)
             continue
@@ -52,7 +53,7 @@ def examine_tools(ruleset: "Ruleset", settings: "Settings") -> Iterator[Finding]
             continue
         if tool.binding.kind == "http":
             sound[name] = tool.binding.with_variables(os.environ)
-        else:
+        elif tool.binding.kind == "function":
             functions.append(name)
     for variable, names in unset.items():
         detail = f"{variable} is not set, the base URL of {', '.join(names)}"
@@ -63,6 +64,18 @@ def examine_tools(ruleset: "Ruleset", settings: "Settings") -> Iterator[Finding]
     if not faults and not unreachable:
         detail = f"{len(functions)} functions imported, {len(sound)} HTTP services reachable"
         yield ok("tools", detail)
+
+
+def _variable(catalog: "Catalog", tool: "Tool") -> str | None:
+    """The environment variable that holds a tool's base URL, if there is one."""
+    match tool.binding.kind:
+        case "http":
+            return tool.binding.variable
+        case "mcp":
+            server = catalog.servers[tool.binding.server]
+            return server.variable if server.transport == "streamable_http" else None
+        case "function":
+            return None
 
 
 def examine_secrets(settings: "Settings", catalog: "Catalog | None") -> Iterator[Finding]:
@@ -77,7 +90,7 @@ def examine_secrets(settings: "Settings", catalog: "Catalog | None") -> Iterator
             secret.resolve()
         except SecretUnavailable as error:
             remedy = "set it where the roles run that need it"
-            if where.startswith("tools."):
+            if where.startswith(("tools.", "servers.", "queues.")):
                 remedy = "set it where `turnstream run execute` runs; no other role needs it"
             faults.append(fail("secrets", f"{where}: {error}", remedy))
     yield from faults
@@ -100,11 +113,28 @@ def _secrets(settings: "Settings", catalog: "Catalog | None") -> Iterator[tuple[
             for path, text in _texts(options.options, f"{where}.options"):
                 if is_reference(text):
                     yield path, SecretRef(text)
-    for name, tool in catalog.tools.items() if catalog is not None else ():
+        for key, secret in options:
+            if isinstance(secret, SecretRef):
+                yield f"{where}.{key}", secret
+    for where, values in _values(catalog) if catalog is not None else ():
+        for key, value in values.items():
+            if is_reference(value):
+                yield f"{where}.{key}", SecretRef(value)
+
+
+def _values(catalog: "Catalog") -> "Iterator[tuple[str, Mapping[str, str]]]":
+    """Every mapping of a catalog whose values may be references, with its place."""
+    for name, tool in catalog.tools.items():
         if tool.binding.kind == "http":
-            for header, value in tool.binding.headers.items():
-                if is_reference(value):
-                    yield f"tools.{name}.binding.headers.{header}", SecretRef(value)
+            yield f"tools.{name}.binding.headers", tool.binding.headers
+    for name, server in catalog.servers.items():
+        if server.transport == "stdio":
+            yield f"servers.{name}.env", server.env
+        else:
+            yield f"servers.{name}.headers", server.headers
+    for name, queue in catalog.queues.items():
+        if queue.agent is not None:
+            yield f"queues.{name}.agent.headers", queue.agent.headers
 
 
 def _texts(value: "JsonValue", path: str) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,8 @@ written as JSON there. Unknown keys are refused in both places. Secrets are give
 Durations end in ``_seconds`` or ``_ms``. Relative paths are relative to the configuration file.
 """
 
+from turnstream.config.connectors import ConnectorSettings
+from turnstream.config.decisions import DecisionsSettings, StepCriteria
 from turnstream.config.kafka import KafkaSettings
 from turnstream.config.loading import (
     ConfigurationError,
@@ -40,8 +42,10 @@ __all__ = [
     "ClassifierSettings",
     "ClassifySettings",
     "ConfigurationError",
+    "ConnectorSettings",
     "DecideSettings",
     "DeciderSettings",
+    "DecisionsSettings",
     "EmbeddedClassifierSettings",
     "ExecuteSettings",
     "KafkaSettings",
@@ -52,6 +56,7 @@ __all__ = [
     "SecretUnavailable",
     "Settings",
     "ShadowSettings",
+    "StepCriteria",
     "StreamOptions",
     "TopicSettings",
     "TurnsSettings",

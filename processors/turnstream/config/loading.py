@@ -16,6 +16,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from turnstream.config.decisions import DecisionsSettings
 from turnstream.config.kafka import KafkaSettings
 from turnstream.config.sections import (
     CatalogRulesSettings,
@@ -139,6 +140,19 @@ class Settings(BaseSettings):
                 f"classify.classifier: expected one of classifiers ({known}), "
                 f"got {self.classify.classifier!r}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _arguments_have_a_writer(self) -> Self:
+        for name, one in self.deciders.items():
+            if not isinstance(one, DecisionsSettings) or one.arguments_by is None:
+                continue
+            writer = self.deciders.get(one.arguments_by)
+            if writer is None or writer.kind in ("catalog_rules", "decisions"):
+                raise ValueError(
+                    f"deciders.{name}.arguments_by: expected one of deciders that writes "
+                    f"arguments, an agent model, got {one.arguments_by!r}"
+                )
         return self
 
     @classmethod

@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
+from turnstream.config.connectors import ConnectorSettings
+from turnstream.config.decisions import DecisionsSettings
 from turnstream.config.secrets import SecretRef
 from turnstream.config.section import Section
 
@@ -238,7 +240,10 @@ class EmbeddedClassifierSettings(Section):
     kind: Literal["embedded"]
 
 
-DeciderSettings = Annotated[CatalogRulesSettings | PythonSettings, Field(discriminator="kind")]
+DeciderSettings = Annotated[
+    CatalogRulesSettings | PythonSettings | DecisionsSettings | ConnectorSettings,
+    Field(discriminator="kind"),
+]
 ClassifierSettings = Annotated[
     EmbeddedClassifierSettings | PythonSettings, Field(discriminator="kind")
 ]
@@ -295,9 +300,9 @@ class ExecuteSettings(Section):
     """The role that calls tools."""
 
     egress_allow: tuple[str, ...] | None = None
-    """Hosts that tools may reach, ``*.example.com`` for sub-domains.
+    """Hosts that tools and agents may be reached at, ``*.example.com`` for sub-domains.
 
-    By default exactly the hosts of the catalog's bindings.
+    By default exactly the hosts of the catalog's bindings, of its servers and of its queues' agents.
     """
     journal_retention_seconds: float = Field(default=900, gt=0)
     """How long a call is remembered from its decision on; an older one is refused as expired."""

@@ -6,7 +6,7 @@ until there is a final answer. An agent says how long it may take and what its a
 
 from typing import Final, Literal, Self, get_args
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from turnstream.core.definition import Definition
 
@@ -38,6 +38,21 @@ class FinalAnswer(Definition):
     """What the file holds; never written into the catalog."""
 
 
+class AgentExtra(Definition):
+    """What an agent says of its decider."""
+
+    native_tools: bool | None = None
+    """Overrides the `native_tools` of its agent model's section: whether tools are given to the
+    model as such, or described in its instructions (ReAct)."""
+
+    @field_validator("native_tools", mode="before")
+    @classmethod
+    def _is_a_boolean(cls, value: object) -> object:
+        if not isinstance(value, bool):
+            raise ValueError("expected true or false")  # noqa: TRY004 - what pydantic takes
+        return value
+
+
 MAX_RETRIES: Final = 5
 """Most proposals that may be asked for again: a model that fails six times will fail a seventh."""
 
@@ -66,6 +81,7 @@ class Agent(Definition):
     """The form of its final answer; a text by default."""
     free_questions: bool = Field(default=False, alias="freeQuestions")
     """For deciders of your own; `catalog_rules` asks approved questions only."""
+    extra: AgentExtra = AgentExtra()
     sub_agents: tuple[str, ...] = ()
     """For deciders of your own; names of other agents."""
     returns_to: str | None = None

@@ -8,34 +8,22 @@ Texts are given per locale (BCP 47 tag to text). :func:`localized` picks one: th
 its language, then the catalog's default locale.
 """
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    Discriminator,
-    Field,
-    JsonValue,
-    Tag,
-    model_validator,
-)
+from pydantic import Field, JsonValue, model_validator
 
 from turnstream.core.agents import Agent
+from turnstream.core.bindings import Binding
 from turnstream.core.business_rules import BusinessRule
 from turnstream.core.contract import Action, HandoffCause
 from turnstream.core.definition import Definition
-from turnstream.core.errors import DefinitionError
 from turnstream.core.events import Provenance
+from turnstream.core.servers import McpServer, RemoteAgent
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Texts = Annotated[dict[str, str], Field(min_length=1)]
 """Locale to text."""
-
-BASE_URL_VARIABLE: Final = re.compile(r"\{([A-Z][A-Z0-9_]*)\}", re.ASCII)
-"""The name in capitals at the start of a binding's URL."""
-
-HTTP_BASE: Final = re.compile(r"https?://[^\s/?#{}@]+(?=[/?#]|\Z)", re.ASCII)
-"""Scheme and host of a URL: no credentials, nothing left to fill in."""
 
 MISSING_PERMISSION = "missing_permission"
 """The refusal rule that the policy applies when a session lacks a tool's permission."""
@@ -129,113 +117,6 @@ class ToolErrorRule(Definition):
     conversation is handed off."""
 
 
-class HttpReconcile(Definition):
-    """How a service is asked whether a call with a key has had its effect.
-
-    It must tell the two apart by itself: a 2xx reply that holds the result means that the call was
-    carried out; a 404 reply ``{"error": {"code": ...}}`` with the code below, that it was not and
-    will not be. Anything else, a bare 404 included, leaves it unknown.
-    """
-
-    method: Literal["GET", "POST"] = "GET"
-    """A POST sends ``{"idempotency_key": ...}``."""
-    url: str
-    """As a binding's; ``{idempotency_key}`` may stand where an argument may, for a GET it must."""
-    result_path: str | None = None
-    """Dotted path of the result object inside the reply; the whole reply by default."""
-    not_found_code: str = Field(default="not_found", min_length=1)
-    """The code of the 404 reply that means: not carried out."""
-
-
-class HttpBinding(Definition):
-    """A tool that is called over HTTP."""
-
-    kind: Literal["http"] = "http"
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
-    """GET and DELETE send the arguments as the query, the others as a JSON body."""
-    url: str
-    """Absolute URL, or ``{VARIABLE}`` and a path.
-
-    A leading name in capitals (``{SHOP_URL}/orders/{order_id}``) is a variable of the process's
-    environment that holds the base URL; see :meth:`with_variables`. Every other name is an argument
-    and is replaced by its percent-quoted value at each call. Neither a variable nor an argument may
-    stand anywhere else in the host.
-    """
-    headers: dict[str, str] = {}
-    """Header name to value or secret reference (``env:NAME``, ``file:PATH``)."""
-    subject_header: str | None = None
-    """Header that carries the authenticated customer's id."""
-    result_path: str | None = None
-    """Dotted path of the result object inside the reply; the whole reply by default."""
-    reconcile: HttpReconcile | None = None
-    """Asked, with the same headers, when nobody knows whether a write was carried out."""
-
-    @property
-    def variable(self) -> str | None:
-        """The environment variable that holds the base URL, if there is one."""
-        found = BASE_URL_VARIABLE.match(self.url)
-        return found.group(1) if found else None
-
-    def with_variables(self, environment: Mapping[str, str]) -> Self:
-        """The same binding with its base URLs filled in.
-
-        Raises:
-            DefinitionError: a variable is not set, or does not hold an http(s) URL.
-        """
-        update: dict[str, object] = {"url": _with_variable(self.url, environment)}
-        if self.reconcile is not None:
-            url = _with_variable(self.reconcile.url, environment)
-            update["reconcile"] = self.reconcile.model_copy(update={"url": url})
-        return self.model_copy(update=update)
-
-
-def _with_variable(url: str, environment: Mapping[str, str]) -> str:
-    found = BASE_URL_VARIABLE.match(url)
-    if found is None:
-        return url
-    name = found.group(1)
-    base = environment.get(name, "").rstrip("/")
-    if not HTTP_BASE.match(base):
-        raise DefinitionError(
-            f"url {url!r}: set the environment variable {name} to the base URL of the service, "
-            "as http://127.0.0.1:8080"
-        )
-    return base + url.removeprefix(found.group())
-
-
-_FUNCTION: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
-
-
-class FunctionBinding(Definition):
-    """A tool that is a Python function of the deployment."""
-
-    kind: Literal["function"] = "function"
-    target: str = Field(pattern=_FUNCTION)
-    """``package.module:callable``; called with arguments, `idempotency_key` and `subject_id`."""
-    reconcile: str | None = Field(default=None, pattern=_FUNCTION)
-    """Another one, called with `idempotency_key` and what else it takes of these, when nobody knows
-    whether a write was carried out. It returns the result of the call with that key, raises
-    ``turnstream.tools.NotExecuted`` when there was none and will be none, anything else when it
-    does not know."""
-
-
-def _binding_kind(value: object) -> object:
-    """A binding is one to HTTP unless it says otherwise."""
-    if isinstance(value, Mapping):
-        return value.get("kind", "http")
-    return getattr(value, "kind", None)
-
-
-Binding = Annotated[
-    Annotated[HttpBinding, Tag("http")] | Annotated[FunctionBinding, Tag("function")],
-    Discriminator(
-        _binding_kind,
-        custom_error_type="binding_kind",
-        custom_error_message="`kind` of a binding is http or function",
-    ),
-]
-
-
 class Tool(Definition):
     """Something that can be called. Its name says what it does; it never does more."""
 
@@ -318,6 +199,9 @@ class Queue(Definition):
     """What the customer reads at the handoff."""
     causes: tuple[HandoffCause, ...] = ()
     """Handoff causes that lead here; every other cause leads to the default queue."""
+    agent: RemoteAgent | None = None
+    """The agent that is told of each handoff to this queue. People keep the conversation: where it
+    cannot be told, nothing else changes."""
 
 
 class Channel(Definition):
@@ -371,6 +255,8 @@ class Catalog(Definition):
     """The queue of every handoff cause that no other queue names."""
     tools: dict[str, Tool] = {}
     """Name to tool: a letter, then A-Z a-z 0-9 _ -, 64 characters at most, as all names here."""
+    servers: dict[str, McpServer] = {}
+    """Name to MCP server, for bindings of kind `mcp`."""
     fields: dict[str, FieldDefinition] = {}
     """Name to item of information; an argument takes the field of its name."""
     answers: dict[str, ApprovedAnswer] = {}

@@ -151,7 +151,10 @@ class Proposal:
 
 
 class Decider(Protocol):
-    """Proposes the next step. Raises :class:`DeciderUnavailable` when it cannot."""
+    """Proposes the next step. Raises :class:`DeciderUnavailable` when it cannot.
+
+    One that holds connections has ``async def close()`` as well, called when its role has ended.
+    """
 
     @property
     def name(self) -> str:
@@ -181,6 +184,22 @@ class DeciderUnavailable(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+class DeciderRefused(DeciderUnavailable):
+    """The provider does not take our requests: a key, a name, a parameter or a schema is wrong.
+
+    Asking again does not help; whoever operates the deployment must act, so it is logged.
+    """
+
+    def __init__(self, problem: str) -> None:
+        """Say what is wrong.
+
+        Args:
+            problem: for the log: nothing of the conversation, no secret.
+        """
+        super().__init__(problem)
+        self.problem = problem
+
+
 ReconcileVerdict = Literal["found", "not_found", "unknown"]
 
 
@@ -198,6 +217,8 @@ class ToolCall:
     """The action_id."""
     subject_id: str | None
     conversation_id: str
+    traceparent: str | None = None
+    """W3C Trace Context of the turn, where it has one."""
     sending: Callable[[], None] = field(default=_unwatched, compare=False, repr=False)
     """To be called right before the first byte goes out; what it raises is not to be caught."""
 
@@ -247,6 +268,43 @@ class ToolBinding(Protocol):
 
         `unknown` where it cannot be asked.
         """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffNotice:
+    """What an agent is told of a handoff to its queue."""
+
+    message_id: str
+    """The action_id: the same for each attempt."""
+    conversation_id: str
+    text: str
+    """The summary, for an agent that reads no data."""
+    data: Mapping[str, JsonValue]
+    traceparent: str | None = None
+    """W3C Trace Context of the turn, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffReceipt:
+    """Whether an agent has taken a handoff."""
+
+    taken: bool
+    fault: str = ""
+    """In our words, where it has not."""
+    retryable: bool = False
+    """Whether it may be told again: the message's id says that it is the same handoff."""
+
+
+class HandoffAgent(Protocol):
+    """Is told of handoffs. Never raises for anything that the other side did."""
+
+    async def tell(self, notice: HandoffNotice) -> HandoffReceipt:
+        """Tell it of one, within its time-out."""
         ...
 
     async def close(self) -> None:

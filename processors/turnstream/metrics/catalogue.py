@@ -212,6 +212,20 @@ TOOL_RECONCILIATIONS: Final = _metric(
     tool=Scope.TOOLS,
     verdict=get_args(ReconcileVerdict),
 )
+TOOL_SCHEMA_CHANGES: Final = _metric(
+    "tool_schema_changes_total",
+    "counter",
+    "calls",
+    "Calls that were not made because the server lists another input schema than the catalog's.",
+    tool=Scope.TOOLS,
+)
+AGENTS_TOLD: Final = _metric(
+    "agents_told_total",
+    "counter",
+    "handoffs",
+    "Handoffs to queues with an agent, by whether it took them; people have them in any case.",
+    result=("taken", "not_taken"),
+)
 TOOL_BREAKER: Final = _metric(
     "tool_breaker_state",
     "gauge",

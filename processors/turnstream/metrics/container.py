@@ -169,6 +169,14 @@ class Metrics:
         """A tool was asked what became of a call."""
         self._count(catalogue.TOOL_RECONCILIATIONS, tool, verdict)
 
+    def tool_schema_changed(self, tool: str) -> None:
+        """A call was not made: its tool is not what the catalog says."""
+        self._count(catalogue.TOOL_SCHEMA_CHANGES, tool)
+
+    def agent_told(self, *, told: bool) -> None:
+        """A handoff to a queue with an agent has been told to it, or could not be."""
+        self._count(catalogue.AGENTS_TOLD, "taken" if told else "not_taken")
+
     def watch_tools(self, states: BreakerSource) -> None:
         """Take the gauge of the tools' breakers from `states` at each scrape."""
         _watch(self._tool_breaker, self.closed_lists[Scope.TOOLS], states)

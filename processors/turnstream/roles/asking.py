@@ -9,6 +9,9 @@ until
 - the next attempt could only begin when the input's patience is over, because of the back-off or
   because the provider itself wants to be left alone longer (Retry-After).
 
+One that does not take our requests at all (a wrong key, an unknown model) is not asked again for
+the input: the log names the problem at level error, and a person takes over.
+
 A decider that fails several times in a row is left alone by all conversations of the process. They
 rest without using up their attempts: attempts are for finding out, and here it is known already.
 After the cool-down one of them asks; when it succeeds, the others go on. A short outage so costs
@@ -28,7 +31,13 @@ from typing import Final, Literal, Protocol
 import structlog
 
 from turnstream.core.effects import Undecided
-from turnstream.core.ports import Decider, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.ports import (
+    Decider,
+    DeciderRefused,
+    DeciderUnavailable,
+    DecisionRequest,
+    Proposal,
+)
 from turnstream.metrics import Metrics
 from turnstream.roles.breaker import CircuitBreaker
 from turnstream.stream.backoff import backoff
@@ -162,6 +171,11 @@ class Asking:
             begun = None
             if isinstance(reply, Proposal):
                 return reply
+            if isinstance(reply, DeciderRefused):
+                log.error(
+                    "decider refuses our requests", decider=provider.name, problem=reply.problem
+                )
+                return Undecided("the decider refuses our requests")
             if attempt == self._effort.attempts:
                 break
             wait = max(self._backoff(attempt, seed), _retry_after(reply))

@@ -13,14 +13,20 @@ from turnstream.roles.breaker import BreakerState, CircuitBreaker
 from turnstream.roles.journal import Execution
 from turnstream.stream import LaneContext, failpoints
 from turnstream.stream.backoff import backoff
-from turnstream.tools.errors import INVALID_ARGUMENT, MISCONFIGURED, TIMEOUT, UNAVAILABLE
+from turnstream.tools.errors import (
+    INVALID_ARGUMENT,
+    MISCONFIGURED,
+    SCHEMA_CHANGED,
+    TIMEOUT,
+    UNAVAILABLE,
+)
 
 log = structlog.get_logger(__name__)
 
 _NOBODY_THERE: Final = frozenset({TIMEOUT, UNAVAILABLE})
 """What counts against a tool; any other reply shows that somebody is there."""
 
-_NEVER_SENT: Final = frozenset({INVALID_ARGUMENT, MISCONFIGURED})
+_NEVER_SENT: Final = frozenset({INVALID_ARGUMENT, MISCONFIGURED, SCHEMA_CHANGED})
 """What says nothing of the tool: the call did not leave this process."""
 
 
@@ -115,6 +121,11 @@ class ToolCalls:
             work = failpoints.armed.during("during_call", work)
         reply = await work
         self._metrics.tool_attempted(call.tool, seconds=time.perf_counter() - begun)
+        if reply.error_code == SCHEMA_CHANGED:
+            self._metrics.tool_schema_changed(call.tool)
+            log.error(
+                "a tool is not what the catalog says", tool=call.tool, how=reply.error_message
+            )
         self._note(call.tool, reply)
         return reply
 

@@ -43,7 +43,7 @@ from turnstream.roles.conversation_format import ConversationFormat
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.pending import PendingQuestions
-from turnstream.roles.providers import effort_of, providers_of
+from turnstream.roles.providers import closing, effort_of, providers_of
 from turnstream.roles.publishing import Publisher
 from turnstream.stream import DeadLetter as Letter
 from turnstream.stream import DeadLetterReason as LetterReason
@@ -330,11 +330,12 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
     """The decide role of a deployment."""
     pending = PendingQuestions(topic=deployment.topic("conversation.turns"))
     deployment.metrics.watch_pending(pending.report)
+    providers = providers_of(deployment)
     handler = DecideHandler(
         intake=deployment.intake(SOURCES, role="decide"),
         publisher=deployment.publisher("decide"),
         ruleset=deployment.ruleset,
-        providers=providers_of(deployment),
+        providers=providers,
         asking=Asking(effort_of(deployment.settings.decide), metrics=deployment.metrics),
         metrics=deployment.metrics,
         pending=pending,
@@ -348,4 +349,5 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
         writes=WRITES,
         rejects=frozenset(SOURCES),
         owned=pending,
+        close=closing(providers.values()),
     )

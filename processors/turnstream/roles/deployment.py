@@ -17,8 +17,15 @@ from turnstream.catalog import (
     check_deciders,
     load_catalog,
 )
-from turnstream.config import CatalogRulesSettings, PythonSettings, Settings
+from turnstream.config import (
+    CatalogRulesSettings,
+    ConnectorSettings,
+    DecisionsSettings,
+    PythonSettings,
+    Settings,
+)
 from turnstream.core.definitions import Catalog
+from turnstream.core.errors import DefinitionError
 from turnstream.core.ports import Decider
 from turnstream.core.ruleset import Limits, Ruleset
 from turnstream.metrics import Metrics
@@ -113,6 +120,7 @@ class Candidate:
         """Make a configured decider.
 
         Raises:
+            CatalogError: its provider cannot be told of a tool without loss.
             DeploymentError: no such decider is configured, or its factory cannot be used.
         """
         catalog, version = self.loaded.catalog, self.loaded.decision_version
@@ -128,6 +136,40 @@ class Candidate:
             case PythonSettings():
                 made = made_by(options, catalog, where=f"deciders.{name}", method="propose")
                 return cast("Decider", made)
+            case DecisionsSettings():
+                return self._decision_model(options, name)
+            case _:
+                return self._agent_model(options, name)
+
+    def _agent_model(self, options: ConnectorSettings, name: str) -> Decider:
+        # Imported here: whoever has no such decider needs none of its libraries.
+        from turnstream.models.connectors import agent_model  # noqa: PLC0415
+        from turnstream.roles.surfaces import check_surfaces  # noqa: PLC0415
+
+        check_surfaces(self.loaded, options, decider=name)
+        try:
+            return agent_model(
+                options,
+                catalog=self.loaded.catalog,
+                decision_version=self.loaded.decision_version,
+            )
+        except DefinitionError as error:
+            raise DeploymentError(f"deciders.{name}: {error}") from error
+
+    def _decision_model(self, options: DecisionsSettings, name: str) -> Decider:
+        # Imported here: whoever has no such decider needs no HTTP client.
+        from turnstream.models.decisions_api import DecisionModel  # noqa: PLC0415
+
+        writer = options.arguments_by
+        try:
+            return DecisionModel(
+                options,
+                catalog=self.loaded.catalog,
+                decision_version=self.loaded.decision_version,
+                arguments=None if writer is None else self.decider(writer),
+            )
+        except DefinitionError as error:
+            raise DeploymentError(f"deciders.{name}: {error}") from error
 
 
 @dataclass(frozen=True)

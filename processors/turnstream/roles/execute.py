@@ -13,6 +13,8 @@ A process that dies in between leaves STARTED behind. A read or an idempotent to
 again with the same key. Any other is asked what became of the call, if it can be: one that was
 carried out ends with its result, one that was not may be made again with the same key. Where nobody
 knows, the outcome is `outcome_unknown`, and it is never called a second time.
+
+A handoff to a queue that has an agent is told to it, see :mod:`turnstream.roles.handing`.
 """
 
 import os
@@ -21,13 +23,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
 from turnstream.core.events import Event, ToolError
-from turnstream.core.ports import ToolBinding
+from turnstream.core.ports import HandoffAgent, ToolBinding
 from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 from turnstream.metrics import Metrics
 from turnstream.roles.calling import ToolCalls, repeatable
 from turnstream.roles.deployment import Deployment, DeploymentError, StreamRole
 from turnstream.roles.gate import Gate, denied, unavailable
+from turnstream.roles.handing import Handoffs
 from turnstream.roles.intake import Intake
 from turnstream.roles.journal import LOST, Execution, journal_format
 from turnstream.roles.publishing import Publisher
@@ -42,6 +45,7 @@ from turnstream.stream import (
     TimerDue,
 )
 from turnstream.tools import bind_tools
+from turnstream.tools.binding import optional
 
 SOURCES: Final = ("conversation.actions",)
 WRITES: Final = ("tool.results",)
@@ -61,6 +65,7 @@ class ExecuteHandler:
         max_record_bytes: int,
         retention_ms: int,
         now_ms: Callable[[], int],
+        agents: Mapping[str, HandoffAgent] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
@@ -74,6 +79,7 @@ class ExecuteHandler:
             max_record_bytes: largest value that readers of results accept.
             retention_ms: how long the journal remembers a call.
             now_ms: the wall clock.
+            agents: queue to the agent that is told of its handoffs.
             clock: a clock that never goes back, in seconds.
         """
         self._intake = intake
@@ -94,6 +100,14 @@ class ExecuteHandler:
                 now_ms=now_ms,
             ),
             metrics=metrics,
+            now_ms=now_ms,
+        )
+
+        self._handoffs = Handoffs(
+            agents or {},
+            catalog=ruleset.catalog,
+            metrics=metrics,
+            retention_ms=retention_ms,
             now_ms=now_ms,
         )
 
@@ -119,6 +133,8 @@ class ExecuteHandler:
         """Make the call of an action that has one."""
         action = cast("ActionEvent", event)
         call = action.call
+        if self._handoffs.concerns(action):
+            return self._handoffs.hand(record, action, state=state, lane=lane)
         if call is None:
             return Handled(state)
         if state is not None and state.phase != "started":
@@ -145,6 +161,8 @@ class ExecuteHandler:
         """Refuse an action that is repeated without end; what it has led to stays as it is."""
         action = cast("ActionEvent", event)
         call = action.call
+        if self._handoffs.concerns(action):
+            return self._handoffs.interrupted(record, action, state=state)
         if state is not None and state.phase == "started" and call is not None:
             # Begun before a crash, and this record may be all that is left of it.
             tool = self._ruleset.catalog.tools.get(call.tool)
@@ -166,6 +184,8 @@ class ExecuteHandler:
         """Say that a call could not be made, or that nobody knows whether it was."""
         action = cast("ActionEvent", event)
         call = action.call
+        if self._handoffs.concerns(action):
+            return self._handoffs.interrupted(record, action, state=state)
         if call is None:
             return Handled(state)
         begun = state.attempts if state is not None else 0
@@ -184,6 +204,8 @@ class ExecuteHandler:
         """Give a record up: past its deadline the action is refused without it."""
         if timer.kind == LOST:
             name = timer.timer_id
+            if self._handoffs.lost(name):
+                return
             self._undertakings.lost(name, self._ruleset.catalog.tools.get(name))
 
 
@@ -206,6 +228,23 @@ def check_write_timeouts(ruleset: Ruleset, *, grace_seconds: float) -> None:
             )
 
 
+def _agents(deployment: Deployment) -> Mapping[str, HandoffAgent]:
+    """The agents of the catalog's queues.
+
+    Raises:
+        BindingError: one cannot be bound, or the extra for agents is not installed.
+    """
+    if all(queue.agent is None for queue in deployment.catalog.queues.values()):
+        return {}
+    module = optional("turnstream.tools.a2a", extra="a2a", place="queues")
+    bound = module.bind_agents(
+        deployment.catalog,
+        environment=os.environ,
+        egress_allow=deployment.settings.execute.egress_allow,
+    )
+    return cast("Mapping[str, HandoffAgent]", bound)
+
+
 def build(deployment: Deployment) -> StreamRole[Execution, Event]:
     """The execute role of a deployment.
 
@@ -221,10 +260,13 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
         environment=os.environ,
         egress_allow=settings.execute.egress_allow,
     )
+    agents = _agents(deployment)
 
     async def close() -> None:
         for binding in tools.values():
             await binding.close()
+        for agent in agents.values():
+            await agent.close()
 
     return StreamRole(
         name="execute",
@@ -233,6 +275,7 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
             publisher=deployment.publisher("execute"),
             ruleset=deployment.ruleset,
             tools=tools,
+            agents=agents,
             metrics=deployment.metrics,
             max_record_bytes=settings.stream.max_record_bytes,
             retention_ms=retention_ms,

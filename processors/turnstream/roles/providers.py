@@ -1,7 +1,7 @@
 """The deciders of a process, each with what is known of its health."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from turnstream.config import AskingSettings
 from turnstream.core.ports import Decider
@@ -41,6 +41,19 @@ def candidate_of(deployment: Deployment, candidate: Candidate) -> Provider:
     made = _provider(settings.decider, decider, settings)
     _watch(deployment, {made.name: made})
     return made
+
+
+def closing(providers: Iterable[Provider]) -> Callable[[], Awaitable[None]]:
+    """What releases the connections that deciders hold, each once."""
+    deciders = {id(one.decider): one.decider for one in providers}
+
+    async def close() -> None:
+        for decider in deciders.values():
+            release = getattr(decider, "close", None)
+            if release is not None:
+                await release()
+
+    return close
 
 
 def _provider(name: str, decider: Decider, settings: AskingSettings) -> Provider:

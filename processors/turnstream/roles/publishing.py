@@ -64,10 +64,18 @@ class Publisher:
         """
         topic, constant = self._constant[type(event)]
         headers = (*constant, ("ce_id", event_id.encode()))
-        if record is not None and record.headers:
-            headers += tuple(
-                (name, value)
-                for name, value in record.headers
-                if name == _TRACEPARENT and value and len(value) <= _LONGEST_TRACEPARENT
-            )[:1]
+        trace = traceparent_of(record)
+        if trace is not None:
+            headers += ((_TRACEPARENT, trace),)
         return Publication(topic, key, self._codec.encode(event), headers)
+
+
+def traceparent_of(record: "Record | None") -> bytes | None:
+    """The W3C Trace Context of a record, where it has one of a possible length."""
+    if record is None or not record.headers:
+        return None
+    for name, value in record.headers:
+        if name == _TRACEPARENT and value and len(value) <= _LONGEST_TRACEPARENT:
+            found: bytes = value
+            return found
+    return None

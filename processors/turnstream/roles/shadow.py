@@ -26,7 +26,7 @@ from turnstream.roles.asking import Asking, Provider, Resting
 from turnstream.roles.candidate import Candidate, Proposed
 from turnstream.roles.deployment import Deployment, StreamRole
 from turnstream.roles.intake import Intake
-from turnstream.roles.providers import candidate_of, effort_of
+from turnstream.roles.providers import candidate_of, closing, effort_of
 from turnstream.roles.publishing import Publisher
 from turnstream.roles.shadow_events import ShadowEvents
 from turnstream.roles.shadowing import (
@@ -317,11 +317,12 @@ def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
     """The shadow role of a deployment."""
     settings = deployment.settings.shadow
     candidate = deployment.candidate()
+    provider = candidate_of(deployment, candidate)
     handler = ShadowHandler(
         intake=deployment.intake(SOURCES, role="shadow", follows="decide"),
         publisher=deployment.publisher("shadow"),
         ruleset=candidate.ruleset,
-        provider=candidate_of(deployment, candidate),
+        provider=provider,
         asking=Asking(effort_of(settings), metrics=deployment.metrics),
         metrics=deployment.metrics,
         candidate=settings.name,
@@ -337,4 +338,5 @@ def build(deployment: Deployment) -> StreamRole[Shadowed, Event]:
         writes=WRITES,
         rejects=frozenset({"conversation.live-actions"}),
         dead_letter_topic="shadow.proposals.dlq",
+        close=closing([provider]),
     )

@@ -18,6 +18,7 @@ from turnstream.metrics import Metrics
 from turnstream.roles.calling import ToolCalls, pause, repeatable
 from turnstream.roles.gate import Gate, arguments_of
 from turnstream.roles.journal import Execution
+from turnstream.roles.publishing import traceparent_of
 from turnstream.roles.reporting import Ended, Reporter
 from turnstream.stream import Handled, LaneContext, Record, failpoints
 
@@ -81,7 +82,7 @@ class Undertakings:
         """Make a call that is in the journal, again if it may be repeated."""
         call = cast("CallPayload", action.call)
         while True:
-            reply = await self._attempt(action, call, tool=tool, lane=lane)
+            reply = await self._attempt(record, action, call, tool=tool, lane=lane)
             await failpoints.reach("after_call")
             perhaps_done = perhaps_done or reply.outcome_unknown
             ended = self._reports.judged(tool, reply, attempt=attempt, perhaps_done=perhaps_done)
@@ -110,13 +111,14 @@ class Undertakings:
 
     async def _attempt(
         self,
+        record: Record,
         action: ActionEvent,
         call: CallPayload,
         *,
         tool: Tool,
         lane: LaneContext[Execution],
     ) -> ToolReply:
-        request = _request(action, call)
+        request = _request(record, action, call)
         if tool.effect == "write":
             lane.ensure_owned()
             request = replace(request, sending=lane.ensure_owned)
@@ -160,7 +162,7 @@ class Undertakings:
         left = min((over_at - self._now_ms()) / 1000, tool.timeout_seconds)
         if left > 0:
             await lane.rest(left)
-        found = await self._calls.reconcile(_request(action, call), tool=tool, lane=lane)
+        found = await self._calls.reconcile(_request(record, action, call), tool=tool, lane=lane)
         attempts = state.attempts
         if found.verdict == "found" and found.reply is not None:
             ended = self._reports.judged(tool, found.reply, attempt=attempts, perhaps_done=True)
@@ -184,7 +186,9 @@ class Undertakings:
         """End a call; where its outcome is unknown, the tool may know."""
         call = cast("CallPayload", action.call)
         if ended.outcome == "outcome_unknown" and self._calls.reconciles(call.tool):
-            found = await self._calls.reconcile(_request(action, call), tool=tool, lane=lane)
+            found = await self._calls.reconcile(
+                _request(record, action, call), tool=tool, lane=lane
+            )
             # Not found means little so soon after a call that may still be under way.
             if found.reply is not None:
                 sent = ended.reply.body_hash if ended.reply is not None else None
@@ -236,11 +240,13 @@ def _key(record: Record, action: ActionEvent) -> bytes:
     return cast("bytes", record.key) + b"/" + action.action_id.encode()
 
 
-def _request(action: ActionEvent, call: CallPayload) -> ToolCall:
+def _request(record: Record, action: ActionEvent, call: CallPayload) -> ToolCall:
+    trace = traceparent_of(record)
     return ToolCall(
         tool=call.tool,
         arguments=arguments_of(call) or {},
         idempotency_key=action.action_id,
         subject_id=call.subject_id,
         conversation_id=action.conversation_id,
+        traceparent=trace.decode(errors="replace") if trace is not None else None,
     )

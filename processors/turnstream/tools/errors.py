@@ -23,10 +23,19 @@ INVALID_ARGUMENT: Final = "invalid_argument"
 """An argument cannot be put where the binding wants it."""
 MISCONFIGURED: Final = "misconfigured"
 """The call could not be made at all: a secret is missing."""
-
+SCHEMA_CHANGED: Final = "schema_changed"
+"""The server does not list the tool with the catalog's input schema; nothing was called."""
 
 _OWN: Final = frozenset(
-    {TOOL_ERROR, UNAVAILABLE, TIMEOUT, INVALID_RESULT, INVALID_ARGUMENT, MISCONFIGURED}
+    {
+        TOOL_ERROR,
+        UNAVAILABLE,
+        TIMEOUT,
+        INVALID_RESULT,
+        INVALID_ARGUMENT,
+        MISCONFIGURED,
+        SCHEMA_CHANGED,
+    }
 )
 """Said here and not by a tool, even where a catalog lists one of them as a tool's."""
 

@@ -22,7 +22,8 @@ from typing import Any, Final
 
 import orjson
 
-from turnstream.core.definitions import FunctionBinding, Tool
+from turnstream.core.bindings import FunctionBinding
+from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.tools.errors import (
     INVALID_RESULT,

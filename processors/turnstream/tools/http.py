@@ -28,7 +28,8 @@ import orjson
 from pydantic import JsonValue
 
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
-from turnstream.core.definitions import HttpBinding, HttpReconcile, Tool
+from turnstream.core.bindings import HttpBinding, HttpReconcile
+from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import (
@@ -299,7 +300,7 @@ class HttpTool:
     def _reply(self, response: httpx.Response, body: bytes | None) -> ToolReply:
         write = self._tool.effect == "write"
         status = response.status_code
-        wait = retry_after(response)
+        wait = retry_after(response.headers)
         if response.is_success:
             if body is None:
                 message = f"the reply is compressed or longer than {RESULT_BYTES} bytes"

@@ -2,12 +2,11 @@
 
 import re
 import time
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
-
-import httpx
 
 _SECONDS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
@@ -41,9 +40,9 @@ def refused_unbegun(status: int, *, wait: float | None) -> bool:
     return status in _UNBEGUN
 
 
-def retry_after(response: httpx.Response) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a service wants to be left alone; None where it does not say."""
-    text = response.headers.get("Retry-After", "").strip()
+    text = headers.get("Retry-After", "").strip()
     if len(text) > _DATE_CHARACTERS:
         return None
     if _SECONDS.fullmatch(text):

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.catalog.small import DEMO, SMALL, with_change
 from turnstream.catalog import CatalogError, load_catalog
 from turnstream.catalog.schemas import argument_check, argument_checks
-from turnstream.core.definitions import HttpBinding
+from turnstream.core.bindings import HttpBinding
 from turnstream.core.errors import DefinitionError
 from turnstream.core.ruleset import ArgumentFault
 
@@ -333,7 +333,7 @@ def test_a_binding_is_one_to_http_unless_it_says_otherwise(write: Write) -> None
     (fault,) = faults(write(with_change("kind: http", "kind: smoke")))
 
     assert isinstance(plain.tools["find_loan"].binding, HttpBinding)
-    assert "http or function" in fault
+    assert "http, function or mcp" in fault
 
 
 def test_a_write_may_be_asked_about(write: Write) -> None:

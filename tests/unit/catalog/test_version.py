@@ -9,7 +9,7 @@ from tests.unit.catalog.small import DEMO, SMALL
 from turnstream.catalog.load import read_catalog
 from turnstream.catalog.version import PRESENTATION, decision_version, presentation_version
 from turnstream.config.yaml_lines import parse_yaml
-from turnstream.core import agents, business_rules, definitions
+from turnstream.core import agents, bindings, business_rules, definitions, servers
 from turnstream.core.definition import Definition
 from turnstream.core.definitions import Catalog
 
@@ -25,7 +25,17 @@ CATALOG = Catalog.model_validate(
             }
         },
         "channels": {"c": {"type": "webchat", "default_locale": "fr"}},
-        "queues": {"q": {"description": "Q", "text": {"en": "Q"}}},
+        "queues": {
+            "q": {
+                "description": "Q",
+                "text": {"en": "Q"},
+                "agent": {"url": "{A}", "skill": "s"},
+            }
+        },
+        "servers": {
+            "w": {"transport": "streamable_http", "url": "{M}/mcp"},
+            "p": {"transport": "stdio", "command": "m"},
+        },
         "rules": {"r": {"description": "R", "text": {"en": "R"}}},
         "categories": {"k": {"description": "K"}},
         "thresholds": {"answer": 0.1},
@@ -68,6 +78,13 @@ CATALOG = Catalog.model_validate(
                 "result_schema": {"type": "object"},
                 "effect": "write",
                 "binding": {"kind": "function", "target": "a.b:c"},
+            },
+            "m": {
+                "description": "M",
+                "input_schema": {"type": "object"},
+                "result_schema": {"type": "object"},
+                "effect": "write",
+                "binding": {"kind": "mcp", "server": "w", "reconcile": {"tool": "b"}},
             },
         },
     }
@@ -142,13 +159,14 @@ def test_every_definition_was_changed() -> None:
     """The cases above reach every field of every kind of definition."""
     kinds = {
         kind
-        for module in (definitions, agents, business_rules)
+        for module in (definitions, agents, bindings, business_rules, servers)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Definition) and kind is not Definition
+        if not kind.__name__.startswith("_")
     }
     nested = {"agents", "channels", "queues", "rules", "categories", "thresholds", "fields"}
     nested |= {"answers", "tools", "choices", "retry", "arguments", "errors", "binding"}
-    nested |= {"breaker", "reconcile", "hops", "final_answer"}
+    nested |= {"breaker", "reconcile", "hops", "final_answer", "servers", "agent", "extra"}
     every = {(kind, name) for kind in kinds for name in kind.model_fields if name not in nested}
     reached = {(owner, field) for _, owner, field, _ in mutations(CATALOG) if field not in nested}
 
@@ -196,8 +214,11 @@ def test_versions_are_the_same_on_every_machine() -> None:
     """
     agent = CATALOG.agents["a"].model_copy(update={"hops": (), "final_answer": None})
     tool = CATALOG.tools["t"].model_copy(update={"rules": ()})
-    tools = {**CATALOG.tools, "t": tool}
-    plain = CATALOG.model_copy(update={"agents": {"a": agent}, "tools": tools})
+    tools = {"t": tool, "u": CATALOG.tools["u"]}
+    queue = CATALOG.queues["q"].model_copy(update={"agent": None})
+    plain = CATALOG.model_copy(
+        update={"agents": {"a": agent}, "tools": tools, "queues": {"q": queue}, "servers": {}}
+    )
 
     assert (decision_version(plain), presentation_version(plain)) == (
         "d9407108e260bbae",

@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -304,16 +305,23 @@ def test_every_reference_is_resolved_and_none_shown(
             deciders={
                 "by_word": {"kind": "python", "target": "tests.small_shop:by_word"},
                 "other": {"kind": "python", **options},
+                "model": {
+                    "kind": "decisions",
+                    "base_url": "http://127.0.0.1:1",
+                    "model": "m",
+                    "api_key": "env:NO_KEY",
+                },
             },
         )
     )
 
     found = of(findings, "secrets")
     assert 1 == status
-    assert ["fail", "fail"] == [one["status"] for one in found]
-    assert found[0]["detail"].startswith("deciders.other.options.keys.0: env:NOT_SET")
-    assert found[1]["detail"].startswith("tools.get_order.binding.headers.X-Other: file:absent.txt")
-    assert "turnstream run execute" in found[1]["remedy"]
+    assert ["fail", "fail", "fail"] == [one["status"] for one in found]
+    assert found[0]["detail"].startswith("deciders.model.api_key: env:NO_KEY")
+    assert found[1]["detail"].startswith("deciders.other.options.keys.0: env:NOT_SET")
+    assert found[2]["detail"].startswith("tools.get_order.binding.headers.X-Other: file:absent.txt")
+    assert "turnstream run execute" in found[2]["remedy"]
     assert SECRET not in json.dumps(findings)
 
 
@@ -536,3 +544,55 @@ def test_the_registry_is_asked(  # noqa: PLR0917 - a table of cases
     (found,) = of(findings, "registry")
     assert (int(status == "fail"), status) == (code, found["status"])
     assert words in found["detail"]
+
+
+def on_server(folder: Path, **server: Any) -> str:
+    """The small shop's catalog with its tool on an MCP server, and an agent of its queue."""
+    env = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    served = {
+        "transport": "stdio",
+        "command": sys.executable,
+        "args": ["-m", "tests.mcp_process", "stdio", str(folder)],
+        "env": env,
+        **server,
+    }
+    catalog = yaml.safe_load(with_binding({"kind": "mcp", "server": "shop"}))
+    queues = {
+        name: {**queue, "agent": {"url": "http://127.0.0.1:9", "skill": "take_over"}}
+        for name, queue in catalog["queues"].items()
+    }
+    text: str = yaml.safe_dump({**catalog, "servers": {"shop": served}, "queues": queues})
+    return text
+
+
+def test_tools_of_servers_are_compared_with_their_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And agents with their cards: one that is not there may be reachable from elsewhere."""
+    planned(monkeypatch)
+    config = deployment(tmp_path, catalog=on_server(tmp_path))
+    schema = small_shop.CATALOG["tools"]["get_order"]["input_schema"]
+    (tmp_path / "schema").write_text(json.dumps(schema))
+    _, sound = examined(config)
+    (tmp_path / "schema").write_text('{"type":"object","properties":{"number":{}}}')
+    status, findings = examined(config)
+
+    (same,), (other,), *told = of(sound, "servers"), of(findings, "servers"), *of(sound, "agents")
+    assert ("ok", "fail", 1) == (same["status"], other["status"], status)
+    assert other["detail"].startswith("tools.get_order: input_schema differs from the server's at")
+    assert {"warn"} == {one["status"] for one in told}
+
+
+def test_a_server_that_is_not_there_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its secrets are looked at like all others."""
+    planned(monkeypatch)
+    env = {"KEY": "env:NOT_SET_ANYWHERE"}
+    _, findings = examined(
+        deployment(tmp_path, catalog=on_server(tmp_path, command="nothing", env=env))
+    )
+
+    (found,), secrets = of(findings, "servers"), of(findings, "secrets")
+    assert "warn" == found["status"]
+    assert ["servers.shop.env.KEY"] == [one["detail"].split(":")[0] for one in secrets]

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
-from turnstream.core.definitions import FunctionBinding, HttpBinding, HttpReconcile, Tool
+from turnstream.core.bindings import FunctionBinding, HttpBinding, HttpReconcile
+from turnstream.core.definitions import Tool
 from turnstream.core.errors import DefinitionError
 
 

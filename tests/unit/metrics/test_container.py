@@ -56,6 +56,8 @@ def use_everything(metrics: Metrics, word: str, number: int = 1) -> None:
     metrics.tool_attempted(word, seconds=number)
     metrics.tool_retried(word)
     metrics.tool_reconciled(word, verdict=word)
+    metrics.tool_schema_changed(word)
+    metrics.agent_told(told=number > 0)
     metrics.answered(word)
     metrics.classified(word)
     metrics.compared(word)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.catalogs import RULES
 from tests.unit.roles.bench import EFFORT, Clock, Counted, FakeLane, provider
 from turnstream.core.effects import Undecided
-from turnstream.core.ports import DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable, DecisionRequest, Proposal
 from turnstream.models.scripted import answer
 from turnstream.roles.asking import Asking, Provider
 from turnstream.stream import LaneClosing
@@ -130,6 +131,20 @@ async def test_what_passes_by_itself_is_tried_again(
     assert REPLY == await bench.ask()
     assert 1 == bench.retried(kind)
     assert 1 == len(bench.lane.rests)
+
+
+async def test_a_refusal_is_reported_and_not_tried_again() -> None:
+    """A provider that does not take our requests is the operator's: the log says what is wrong."""
+    bench = Bench()
+    bench.model.failing = DeciderRefused("the key is not accepted (status 401)")
+    with capture_logs() as logs:
+        reply = await bench.ask()
+
+    assert Undecided("the decider refuses our requests") == reply
+    assert 1 == len(bench.model.asked_at)
+    assert [("error", "the key is not accepted (status 401)")] == [
+        (one["log_level"], one["problem"]) for one in logs
+    ]
 
 
 async def test_a_defect_is_not_tried_again() -> None:

@@ -869,3 +869,16 @@ async def test_a_record_outlives_the_deadline_by_the_retention() -> None:
     assert NOW + RETENTION == short.state.expires_at
     assert long.state is not None
     assert NOW + 2 * RETENTION == long.state.expires_at
+
+
+async def test_a_tool_that_has_changed_is_counted_and_not_left_alone() -> None:
+    """Nothing was called, and that says nothing of whether somebody is there."""
+    changed = replace(NOT_FOUND, error_code="schema_changed", error_message="another schema")
+    bench = Bench(*[changed] * 6)
+
+    briefs = [brief(only(await bench.run(order_call()))) for _ in range(6)]
+
+    assert {(True, "failed", "schema_changed", 1)} == set(briefs)
+    labels = {"tool": "get_order_status"}
+    assert 6 == bench.counted.value("tool_schema_changes_total", **labels)
+    assert 0 == bench.counted.value("tool_breaker_state", **labels)

@@ -1,5 +1,6 @@
 """The deciders of a process: who shares what is known of whose health."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,14 @@ import pytest
 import yaml
 
 from tests import small_shop
+from tests.decisions_service import Service
+from tests.unit.calibration.test_calibrated import calibration
+from turnstream.calibration import Calibrated
 from turnstream.config import DecideSettings, Settings, ShadowSettings
 from turnstream.roles.asking import Effort
 from turnstream.roles.deployment import Deployment
-from turnstream.roles.providers import candidate_of, effort_of, providers_of
+from turnstream.roles.providers import candidate_of, closing, effort_of, providers_of
+from turnstream.roles.run import RoleName, build_role
 
 AGENTS = {name: {"description": f"The {name}.", "decider": "by_word"} for name in ("shop", "desk")}
 
@@ -80,3 +85,40 @@ def test_how_hard_a_role_tries_is_configured(
         settings
     )
     assert effort_of(DecideSettings()) == effort_of(section())
+
+
+class Holding(small_shop.ByWord):
+    """A decider that holds a connection."""
+
+    closed = 0
+
+    async def close(self) -> None:
+        """Release it."""
+        self.closed += 1
+
+
+async def test_deciders_that_hold_connections_are_closed_once(deployment: Deployment) -> None:
+    """Also behind a calibration, and as the writer of another one's arguments."""
+    shared, calibrated, writer = Holding(), Holding(), Holding()
+    model = Service().model(deployment.catalog, arguments=writer)
+    plain = providers_of(deployment)["shop"]
+    found = [
+        replace(plain, decider=one)
+        for one in (
+            shared,
+            shared,
+            Calibrated(calibrated, calibration()),
+            model,
+            small_shop.ByWord(),
+        )
+    ]
+
+    await closing([*found, replace(plain, decider=Calibrated(plain.decider, calibration()))])()
+
+    assert (1, 1, 1) == (shared.closed, calibrated.closed, writer.closed)
+
+
+@pytest.mark.parametrize("role", ["decide", "shadow"])
+def test_the_roles_that_ask_deciders_close_them(deployment: Deployment, role: RoleName) -> None:
+    """After their last commit."""
+    assert build_role(role, deployment).close is not None

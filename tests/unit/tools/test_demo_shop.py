@@ -11,7 +11,8 @@ import pytest
 
 import turnstream.demo
 from turnstream.catalog import load_catalog
-from turnstream.core.definitions import Catalog, HttpBinding
+from turnstream.core.bindings import HttpBinding
+from turnstream.core.definitions import Catalog
 from turnstream.core.ports import ToolCall, ToolReply
 from turnstream.demo.shop import Effect, Shop
 from turnstream.demo.shop_data import CITIES, GUIDE, PRODUCTS

@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.tools import functions
 from tests.unit.tools.shop import call, tool
-from turnstream.core.definitions import Catalog, FunctionBinding
+from turnstream.core.bindings import FunctionBinding
+from turnstream.core.definitions import Catalog
 from turnstream.core.ports import Reconciliation, ToolReply
 from turnstream.tools import BindingError, FunctionTool, HttpTool, bind_tools
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.tools.shop import call, http_reply, service, tool
-from turnstream.core.definitions import HttpBinding
+from turnstream.core.bindings import HttpBinding
 from turnstream.core.ports import Reconciliation, ToolReply
 from turnstream.tools import BindingError, Egress, HttpTool, http_client
 

@@ -1,0 +1,372 @@
+"""An agent model behind the decider's port: it writes texts and calls, code decides about both.
+
+One proposal is one request to one model. The reply is read as it is and never mended:
+
+=====================  =============================================================================
+text alone             an answer, or the final answer's JSON where the agent declares a schema
+calls of tools         `call_tool` with all of them; a text beside them is not shown to anybody
+one control call       ask, refuse, hand off, or an approved answer
+anything mixed         proposed as it came, for the core to tell the model what contradicts what
+cut off, unreadable    nothing of it is done; the model is told why, within the core's bounds
+refused by a filter    a person, cause `safety`
+=====================  =============================================================================
+
+Tools are given natively or, to models without, described in the prompt (ReAct). Both ways lead to
+the same proposals, under the same bounds, and both start from the same prompt.
+
+Numbers that a model writes about its own certainty mean nothing, so none is asked for: confidence
+is 0 and says so, and whatever needs more goes to a person.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from pydantic import JsonValue
+
+from turnstream.config.connectors import Price
+from turnstream.core.contract import Action, HandoffCause, ReasonCode, reason_for
+from turnstream.core.definitions import Catalog, Tool
+from turnstream.core.ports import DecisionRequest, Proposal, ProposedCall
+from turnstream.core.surfaces import (
+    anthropic_tool,
+    gemini_declaration,
+    openai_chat_tool,
+    openai_responses_tool,
+)
+from turnstream.models import react
+from turnstream.models.agent_prompt import Style, instructions, told
+from turnstream.models.control_tools import (
+    ANSWER,
+    ASK,
+    CONTROLS,
+    REFUSE,
+    cause_of,
+    control_tools,
+    named,
+    offered,
+)
+from turnstream.models.kept_replies import dropped, kept, remembered, with_own_ids
+from turnstream.models.transport import (
+    ModelCall,
+    ModelReply,
+    Prompt,
+    ToolForm,
+    ToolsRefused,
+    Transport,
+    Wire,
+)
+
+log = structlog.get_logger(__name__)
+
+VERSION: Final = "1"
+"""Rises when the same catalog, request and reply may lead to another proposal."""
+
+NO_CONFIDENCE: Final = "none: the model gives no probability"
+
+_NAME_CHARACTERS: Final = 100
+"""Longest name of a model that is kept; providers give their own."""
+
+_UNUSABLE: Final = "unusable"
+"""An action that there is none of: the core has nothing done and the model told."""
+
+_WHY_UNUSABLE: Final[Mapping[str, str]] = {
+    "length": "the reply was cut off at its greatest length: be brief",
+    "malformed": "a call could not be read: write its arguments as one JSON object",
+    "unknown": "the reply ended in a way that is not known",
+}
+
+_REASONS: Final[Mapping[Action, ReasonCode]] = {
+    "answer": "context_sufficient",
+    "call_tool": "lookup_required",
+    "ask": "missing_input",
+    "refuse": "policy_block",
+    "handoff": "unsupported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A reply, taken apart."""
+
+    text: str
+    calls: tuple[ModelCall, ...]
+    fault: str | None
+    """Why nothing of it can be used."""
+
+
+class AgentModel:
+    """Proposes what an agent model replies."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        catalog: Catalog,
+        decision_version: str,
+        wire: Wire,
+        native_tools: bool,
+        may_fall_back: bool = False,
+        price: Price | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Prepare everything that depends on the catalog alone; nothing is connected to.
+
+        Args:
+            transport: takes prompts to the model.
+            catalog: the loaded catalog.
+            decision_version: its content hash, part of this decider's name.
+            wire: how the provider's tools are written.
+            native_tools: whether tools are given as such, where an agent does not say otherwise.
+            may_fall_back: whether a model that says that it takes no tools is asked in ReAct.
+            price: what it costs; by default what the transport knows.
+            clock: a clock that never goes back, in seconds.
+
+        Raises:
+            DefinitionError: a tool cannot be shown to the model without loss.
+        """
+        self._transport = transport
+        self._catalog = catalog
+        self._native_tools = native_tools
+        self._may_fall_back = may_fall_back
+        self._price = price
+        self._clock = clock
+        self._refused_tools = False
+        self._controls = control_tools(catalog)
+        self._name = f"agent-{VERSION}:{transport.form}:{transport.model}@{decision_version}"
+        styles = {self._style(agent) for agent in catalog.agents} or {self._style("")}
+        tools = {**catalog.tools, **self._controls}
+        self._forms = (
+            {name: _form(name, tool, wire) for name, tool in tools.items()}
+            if "native" in styles
+            else {}
+        )
+        written = "react" in styles or may_fall_back
+        self._texts = (
+            {name: react.described({name: tool}) for name, tool in tools.items()} if written else {}
+        )
+
+    @property
+    def name(self) -> str:
+        """Name and version: provider, wire, model, catalog."""
+        return self._name
+
+    async def propose(self, request: DecisionRequest) -> Proposal:
+        """Propose one step.
+
+        Raises:
+            DeciderRefused: the provider does not take our requests.
+            DeciderUnavailable: there is no reply, or none that can be read.
+        """
+        begun = self._clock()
+        style = self._style(request.agent)
+        try:
+            reply = await self._ask(request, style)
+        except ToolsRefused as refusal:
+            if style != "native" or not self._may_fall_back:
+                raise
+            # For the life of the process: the model will not learn it.
+            log.warning(
+                "model takes no tools: asked in ReAct from now on",
+                decider=self._name,
+                problem=refusal.problem,
+            )
+            self._refused_tools = True
+            style = "react"
+            reply = await self._ask(request, style)
+        return self._read(reply, request, style, seconds=self._clock() - begun)
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._transport.close()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _style(self, agent: str) -> Style:
+        defined = self._catalog.agents.get(agent)
+        own = defined.extra.native_tools if defined is not None else None
+        native = self._native_tools if own is None else own
+        return "native" if native and not self._refused_tools else "react"
+
+    async def _ask(self, request: DecisionRequest, style: Style) -> ModelReply:
+        shown = self._shown(request)
+        system = instructions(
+            request.agent,
+            self._catalog,
+            style=style,
+            tools="\n\n".join(self._texts[name] for name in shown) if style == "react" else None,
+            controls=offered(self._controls, request),
+        )
+        form = self._transport.form
+        earlier = [remembered(turn, form=form, style=style) for turn in request.loop]
+        turns = told(request, [(one.replied, one.note) for one in earlier], style=style)
+        tools = [self._forms[name] for name in shown] if style == "native" else []
+        return await self._transport.reply(Prompt(system, turns), tools)
+
+    def _shown(self, request: DecisionRequest) -> list[str]:
+        """The tools of a request, ours last."""
+        names = [one.name for one in request.tools if one.name in self._catalog.tools]
+        return [*names, *offered(self._controls, request)]
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _read(
+        self, reply: ModelReply, request: DecisionRequest, style: Style, *, seconds: float
+    ) -> Proposal:
+        taken = self._taken_apart(reply, style)
+        calls = with_own_ids(
+            taken.calls,
+            taken=(one.call_id for turn in request.loop for one in turn.envelopes),
+        )
+        form = self._transport.form
+        notes = self._notes(reply, style, seconds=seconds, calls=len(calls))
+        if reply.finish == "refused":
+            return self._proposal("handoff", notes, None, cause="safety")
+        if taken.fault is not None and (reply.finish in _WHY_UNUSABLE or not reply.text.strip()):
+            stored = dropped(taken.fault, form=form, style=style)
+        else:
+            stored = kept(reply, calls, form=form, style=style, note=taken.fault)
+        if taken.fault is not None:
+            return self._proposal(_UNUSABLE, {**notes, "unusable": taken.fault}, stored)
+        if not calls:
+            return self._answered(taken.text, request, notes, stored)
+        steps = [
+            (raw, own)
+            for raw, own in zip(taken.calls, calls, strict=True)
+            if raw.tool in CONTROLS and raw.tool in self._controls
+        ]
+        if not steps:
+            return self._proposal("call_tool", notes, stored, calls=calls)
+        return self._controlled(steps, calls, notes, stored)
+
+    def _taken_apart(self, reply: ModelReply, style: Style) -> _Read:
+        fault = _WHY_UNUSABLE.get(reply.finish)
+        if fault is not None:
+            return _Read("", (), fault)
+        if style == "native":
+            empty = not reply.calls and not reply.text.strip()
+            return _Read(reply.text, reply.calls, "the reply was empty" if empty else None)
+        spoken = react.read(reply.text)
+        return _Read(spoken.answer or "", spoken.calls, spoken.fault)
+
+    def _answered(
+        self,
+        text: str,
+        request: DecisionRequest,
+        notes: Mapping[str, JsonValue],
+        stored: JsonValue,
+    ) -> Proposal:
+        agent = self._catalog.agents.get(request.agent)
+        if agent is not None and agent.final_answer is not None:
+            return self._proposal("answer", notes, stored, output=text)
+        return self._proposal("answer", notes, stored, text=text)
+
+    def _controlled(
+        self,
+        steps: list[tuple[ModelCall, ProposedCall]],
+        calls: tuple[ProposedCall, ...],
+        notes: Mapping[str, JsonValue],
+        stored: JsonValue,
+    ) -> Proposal:
+        """The step of a control call; beside other calls, a contradiction for the core to name."""
+        raw, own = next(((one, call) for one, call in steps if one.tool == ASK), steps[0])
+        rest = calls if len(calls) > 1 else ()
+        if raw.tool == ASK:
+            return self._proposal(
+                "ask",
+                notes,
+                stored,
+                calls=rest or (own,),
+                missing_field=named(raw, "field"),
+                needed_for=named(raw, "needed_for"),
+            )
+        if raw.tool == REFUSE:
+            rule = named(raw, "rule") or ""
+            return self._proposal("refuse", notes, stored, calls=rest, rule=rule)
+        if raw.tool == ANSWER:
+            answer_id = named(raw, "answer_id") or ""
+            return self._proposal("answer", notes, stored, calls=rest, answer_id=answer_id)
+        cause = cause_of(named(raw, "cause"))
+        return self._proposal("handoff", notes, stored, calls=rest, cause=cause)
+
+    def _notes(
+        self, reply: ModelReply, style: Style, *, seconds: float, calls: int
+    ) -> dict[str, JsonValue]:
+        usage = reply.usage
+        notes: dict[str, JsonValue] = {
+            "style": style,
+            "provider_model": reply.model[:_NAME_CHARACTERS] if reply.model.isprintable() else "",
+            "latency_ms": round(seconds * 1000),
+            "calls": calls,
+            **reply.notes,
+        }
+        if usage.input_tokens is not None:
+            notes["input_tokens"] = usage.input_tokens
+        if usage.output_tokens is not None:
+            notes["output_tokens"] = usage.output_tokens
+        if self._price is not None and usage.input_tokens is not None:
+            spent = usage.input_tokens * self._price.input_per_million
+            spent += (usage.output_tokens or 0) * self._price.output_per_million
+            notes |= {"cost": round(spent / 1_000_000, 9), "currency": self._price.currency}
+        elif self._price is None and usage.cost is not None:
+            notes |= {"cost": usage.cost, "currency": "USD"}
+        if calls and reply.text.strip():
+            notes["text_beside_calls"] = True
+        return notes
+
+    def _proposal(
+        self,
+        action: str,
+        notes: Mapping[str, JsonValue],
+        reply: JsonValue,
+        *,
+        calls: tuple[ProposedCall, ...] = (),
+        text: str | None = None,
+        output: JsonValue = None,
+        missing_field: str | None = None,
+        needed_for: str | None = None,
+        rule: str | None = None,
+        answer_id: str | None = None,
+        cause: HandoffCause | None = None,
+    ) -> Proposal:
+        reason = reason_for(cause) if cause is not None else _reason(action)
+        return Proposal(
+            action=action,
+            tool=None,
+            missing_field=missing_field,
+            reason_code=reason,
+            model=self._name,
+            confidence=0.0,
+            confidence_kind=NO_CONFIDENCE,
+            answer_id=answer_id,
+            text=text,
+            rule=rule,
+            handoff_cause=cause,
+            needed_for=needed_for,
+            calls=calls,
+            reply=reply,
+            output=output,
+            diagnostics=notes,
+        )
+
+
+def _reason(action: str) -> ReasonCode:
+    return next((reason for known, reason in _REASONS.items() if known == action), "uncertain")
+
+
+def _form(name: str, tool: Tool, wire: Wire) -> ToolForm:
+    """A tool in the words of a wire."""
+    match wire.surface:
+        case "openai":
+            function = openai_chat_tool(name, tool, strict=wire.strict)["function"]
+            given = function.get("parameters") if isinstance(function, dict) else None
+        case "openai-responses":
+            given = openai_responses_tool(name, tool, strict=wire.strict)["parameters"]
+        case "gemini":
+            given = gemini_declaration(name, tool)["parametersJsonSchema"]
+        case _:
+            given = anthropic_tool(name, tool)["input_schema"]
+    parameters = given if isinstance(given, dict) else {}
+    return ToolForm(name, tool.description, parameters, strict=wire.strict)

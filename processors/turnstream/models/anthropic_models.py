@@ -1,0 +1,54 @@
+"""Anthropic's Messages."""
+
+from typing import Any, Final
+
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+
+from turnstream.config.connectors import AnthropicSettings
+from turnstream.models.provider_http import NO_KEY, provider_client
+from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
+from turnstream.models.secrets_of_models import key_of
+
+_PROFILE: Final[dict[str, Any]] = {
+    "json_schema_transformer": None,
+    # With these, parameters are dropped and `max_tokens` lowered without a word.
+    "anthropic_disallows_sampling_settings": False,
+    "anthropic_max_output_tokens": None,
+    "may_tokenize_special_tokens_in_content": False,
+}
+
+_WORDS: Final = {"stop": "stop_sequences", "effort": "anthropic_effort"}
+"""Our keys to Pydantic AI's, where they differ."""
+
+
+def anthropic_transport(settings: AnthropicSettings) -> PydanticAITransport:
+    """Speak to the model of a section."""
+    client = provider_client(
+        settings.api_key,
+        timeout_seconds=settings.timeout_seconds,
+        max_reply_bytes=settings.max_reply_bytes,
+    )
+    provider = AnthropicProvider(
+        base_url=settings.base_url.rstrip("/"), api_key=NO_KEY, http_client=client
+    )
+    given = settings.settings.model_dump(exclude_unset=True, exclude_none=True)
+    budget = given.pop("thinking_budget_tokens", None)
+    words = {_WORDS.get(key, key): value for key, value in given.items()}
+    words |= {"max_retries": 0, "max_tokens": settings.max_tokens}
+    if budget is not None:
+        words["anthropic_thinking"] = {"type": "enabled", "budget_tokens": budget}
+    profile: Any = _PROFILE
+    return PydanticAITransport(
+        Way(
+            form="anthropic/messages",
+            model=AnthropicModel(settings.model, provider=provider, profile=profile),
+            name=settings.model,
+            settings=words,
+            timeout_seconds=settings.timeout_seconds,
+            stream=settings.stream,
+            marks_failures=True,
+            check_key=lambda: key_of(settings.api_key),
+            close=client.aclose,
+        )
+    )

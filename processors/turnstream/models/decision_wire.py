@@ -1,0 +1,342 @@
+"""The wire of a decisions API: one question about a state, one choice from a closed list.
+
+::
+
+    POST {base_url}/api/alpha/decisions
+    {"model": ..., "state": {"tools": ..., "conversation": ...},
+     "questions": {"step": {"type": "choice", "instructions": ..., "criteria": {OPTION: TEXT}}}}
+
+    {"model": ..., "answers": {"step": {"type": "choice", "choice": OPTION,
+     "probabilities": {OPTION: NUMBER}, "confidence": NUMBER}}, "usage": {...}}
+
+Probabilities, confidence and usage may be absent. What is there is checked before it is believed. A
+reply that is no such reply - another form, numbers that are no distribution, a choice that is not
+the most probable option - is a failure of the service, as is a broken connection: nothing was
+chosen, and the question may be put again. An option that was never offered is something else: it
+was chosen. It is handed on as it came, for the gates of the core to block.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Annotated, Final, Literal
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import to_json
+
+from turnstream.config.decisions import DecisionsSettings
+from turnstream.config.secrets import SecretUnavailable
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.models.transport import unavailable
+
+PATH: Final = "/api/alpha/decisions"
+
+OPTIONS: Final = 255
+"""Most options of one question; services refuse more."""
+
+_REPLY_BYTES: Final = 262_144
+"""Longest reply that is read: 255 options with their numbers take a twentieth of it."""
+
+_SUM: Final = 0.02
+"""How far probabilities may be from adding up to 1."""
+
+_ROUNDING: Final = 0.005
+"""What one probability is off by where a service rounds to two decimals."""
+
+_MOST_ROUNDING: Final = 0.2
+"""Never believed to be rounding, however many options there are."""
+
+_CONNECTIONS: Final = 1000
+"""As many as the default slots: with fewer, questions use up their time waiting for each other."""
+
+_MODEL_CHARACTERS: Final = 100
+"""Longest name of a model that is kept of a reply."""
+
+_PASSING: Final = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+"""4xx that say *not now*. Every other one says *not so*: who configured the service must act."""
+
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_DATE_CHARACTERS: Final = 64
+"""Longest `Retry-After` that is read as a date."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, and what may be chosen."""
+
+    name: str
+    instructions: str
+    criteria: Mapping[str, str]
+    """Option to what it means; at least two."""
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The form in a request."""
+        return {
+            "type": "choice",
+            "instructions": self.instructions,
+            "criteria": dict(self.criteria),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen, and how surely."""
+
+    option: str
+    """May be one that was not offered."""
+    listed: bool
+    """Whether it was offered."""
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    """Option to probability, adding up to 1; empty where the service gave none."""
+    confidence: float | None = None
+    """The service's own number."""
+
+    @property
+    def probability(self) -> float | None:
+        """Of what was chosen."""
+        return self.probabilities.get(self.option)
+
+    @property
+    def margin(self) -> float | None:
+        """Distance between the two most probable options."""
+        if not self.probabilities:
+            return None
+        first, second, *_ = sorted(self.probabilities.values(), reverse=True)
+        return first - second
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A choice, and what it took to get it."""
+
+    choice: Choice
+    model: str | None
+    """What the service says that it asked."""
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    """In the service's currency."""
+    seconds: float
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    type: Literal["choice"] = "choice"
+    choice: str = Field(min_length=1, max_length=200)
+    probabilities: dict[str, Share] | None = None
+    confidence: Share | None = None
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    answers: dict[str, JsonValue]
+    model: JsonValue = None
+    usage: JsonValue = None
+
+
+class _Usage(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+def http_client() -> httpx.AsyncClient:
+    """A client that goes nowhere but where it is sent, and keeps nothing."""
+    return httpx.AsyncClient(
+        follow_redirects=False,
+        trust_env=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
+    )
+
+
+class DecisionsClient:
+    """Puts questions to one model of a decisions API."""
+
+    def __init__(
+        self,
+        settings: DecisionsSettings,
+        *,
+        client: httpx.AsyncClient | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Prepare; nothing is connected to.
+
+        Args:
+            settings: the decider's section.
+            client: made here when not given.
+            clock: a clock that never goes back, in seconds.
+        """
+        self._settings = settings
+        self._url = settings.base_url.rstrip("/") + PATH
+        self._client = client or http_client()
+        self._clock = clock
+
+    async def choose(self, question: Question, state: Mapping[str, JsonValue]) -> Answered:
+        """Put one question.
+
+        Raises:
+            DeciderRefused: the request cannot be made so, now or later.
+            DeciderUnavailable: there is no reply, or none that can be believed.
+        """
+        body = to_json(
+            {
+                "model": self._settings.model,
+                "state": state,
+                "questions": {question.name: question.as_json()},
+            }
+        )
+        begun = self._clock()
+        try:
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                response, content = await self._exchange(body)
+        except (TimeoutError, httpx.TimeoutException):
+            raise DeciderUnavailable(
+                f"no reply within {self._settings.timeout_seconds:g} s"
+            ) from None
+        except httpx.HTTPError as error:
+            raise DeciderUnavailable(f"the connection broke ({type(error).__name__})") from None
+        seconds = self._clock() - begun
+        self._check_status(response)
+        if content is None:
+            raise DeciderUnavailable(f"a reply of more than {_REPLY_BYTES} bytes, or compressed")
+        return _read(content, question, seconds)
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._client.aclose()
+
+    async def _exchange(self, body: bytes) -> tuple[httpx.Response, bytes | None]:
+        async with self._client.stream(
+            "POST",
+            self._url,
+            headers=self._headers(),
+            content=body,
+            timeout=self._settings.timeout_seconds,
+        ) as response:
+            # The body of a refusal is not read: it may repeat the request.
+            return response, await _limited(response) if response.is_success else b""
+
+    def _headers(self) -> dict[str, str]:
+        headers = {
+            "Accept": "application/json",
+            # A compressed reply could be small on the wire and large in memory.
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
+        if self._settings.api_key is None:
+            return headers
+        try:
+            key = self._settings.api_key.resolve()
+        except SecretUnavailable as error:
+            raise self._refused(str(error)) from None
+        # The client's own error would repeat the value.
+        if not key.isascii() or _CONTROL.search(key):
+            raise self._refused(f"{self._settings.api_key}: expected printable ASCII")
+        return {**headers, "Authorization": f"Bearer {key}"}
+
+    def _check_status(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if response.is_success:
+            return
+        if status in _PASSING or response.is_server_error:
+            raise unavailable(f"status {status}", retry_after_seconds=_retry_after(response))
+        raise self._refused(f"status {status}")
+
+    def _refused(self, problem: str) -> DeciderRefused:
+        return DeciderRefused(f"{self._url}, model {self._settings.model}: {problem}")
+
+
+async def _limited(response: httpx.Response) -> bytes | None:
+    """The body; None when it is too long, or compressed although we asked for neither."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return None
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > _REPLY_BYTES:
+            return None
+    return bytes(body)
+
+
+def _read(content: bytes, question: Question, seconds: float) -> Answered:
+    try:
+        reply = _Reply.model_validate_json(content)
+        answer = _Answer.model_validate(reply.answers.get(question.name))
+    except ValidationError:
+        raise DeciderUnavailable("a reply that is not in the form of a decision") from None
+    usage = _usage(reply.usage)
+    return Answered(
+        choice=_checked(answer, question),
+        model=_model(reply.model),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=usage.cost,
+        seconds=seconds,
+    )
+
+
+def _checked(answer: _Answer, question: Question) -> Choice:
+    if answer.choice not in question.criteria:
+        # Its numbers speak of other options than ours.
+        return Choice(answer.choice, listed=False)
+    given = answer.probabilities
+    if given is None:
+        return Choice(answer.choice, listed=True, confidence=answer.confidence)
+    if given.keys() != question.criteria.keys():
+        raise DeciderUnavailable("probabilities of other options than those in question")
+    total = sum(given.values())
+    if abs(total - 1) > max(_SUM, min(_MOST_ROUNDING, _ROUNDING * len(given))):
+        raise DeciderUnavailable(f"probabilities that add up to {total:g}")
+    if given[answer.choice] + 2 * _ROUNDING < max(given.values()):
+        raise DeciderUnavailable("a choice that is not the most probable option")
+    shares = {option: share / total for option, share in given.items()}
+    return Choice(answer.choice, listed=True, probabilities=shares, confidence=answer.confidence)
+
+
+def _usage(given: JsonValue) -> _Usage:
+    """What a reply says of its cost; nothing where that makes no sense, which costs no decision."""
+    try:
+        return _Usage.model_validate(given or {})
+    except ValidationError:
+        return _Usage()
+
+
+def _model(given: JsonValue) -> str | None:
+    if not isinstance(given, str) or not given.isprintable():
+        return None
+    return given[:_MODEL_CHARACTERS]
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds that the service wants to be left alone; None where it does not say."""
+    text = response.headers.get("Retry-After", "").strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if len(text) > _DATE_CHARACTERS:
+        return None
+    try:
+        at = parsedate_to_datetime(text)
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=UTC)
+        return max(0.0, at.timestamp() - time.time())
+    except Exception:  # noqa: BLE001 - the parser names no bound on what it raises for any text
+        return None

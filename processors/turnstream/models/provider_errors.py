@@ -1,0 +1,134 @@
+"""What an error of Pydantic AI means: try again, or tell the operator."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRequestRejectedError,
+    ModelTimeoutError,
+    UserError,
+)
+
+from turnstream.core.ports import DeciderRefused
+from turnstream.models.refusals import (
+    MESSAGE_CHARACTERS,
+    NO_KEY,
+    NO_MODEL,
+    NO_QUOTA,
+    REDIRECTS,
+    REFUSALS,
+    TAKES_NO_TOOLS,
+    problem,
+    says_no_tools,
+)
+from turnstream.models.transport import ToolsRefused, unavailable
+
+_UNSUPPORTED_TOP_P: Final = re.compile(
+    r"top_p.{0,60}(?:not supported|unsupported)|unsupported parameter[^.]{0,20}top_p",
+    re.IGNORECASE | re.DOTALL,
+)
+_REDIRECTS: Final = range(300, 400)
+
+
+def failure_of(error: Exception) -> Exception:
+    """The error of a port that an error of a provider's library is.
+
+    Anything that is not known - a body that cannot be read, a library's own slip on it - is a reply
+    that cannot be read: it passes, or the attempts end.
+    """
+    if isinstance(error, ModelTimeoutError | TimeoutError):
+        return TimeoutError("no reply in time")
+    if isinstance(error, DeciderRefused):
+        return error
+    if isinstance(error, UserError | AssertionError):
+        return DeciderRefused(f"the request cannot be made: {type(error).__name__}")
+    if isinstance(error, ModelContextWindowExceededError):
+        return DeciderRefused("the conversation is longer than the model takes")
+    if _redirected(error):
+        return DeciderRefused(REDIRECTS)
+    if isinstance(error, ModelConnectionError):
+        return unavailable("the connection broke", retry_after_seconds=error.retry_after)
+    if isinstance(error, ModelAPIError) and _is_lasting(error):
+        refused = ToolsRefused if refuses_tools(error) else DeciderRefused
+        return refused(_problem(error))
+    if isinstance(error, ModelAPIError):
+        status = error.status_code if isinstance(error, ModelHTTPError) else "an error"
+        return unavailable(f"the provider replied {status}", retry_after_seconds=error.retry_after)
+    return unavailable(f"a reply that cannot be read ({type(error).__name__})")
+
+
+def refuses_top_p(error: Exception) -> bool:
+    """Whether a provider says that it does not know the parameter; a wrong value is another error.
+
+    Azure may leave out `code` and `param`; then its message has to say so.
+    """
+    if not isinstance(error, ModelHTTPError) or error.status_code not in REFUSALS:
+        return False
+    body = _inner(error.body)
+    if body.get("param") or body.get("code"):
+        return body.get("param") == "top_p" and body.get("code") == "unsupported_parameter"
+    return _UNSUPPORTED_TOP_P.search(message_of(error.body)) is not None
+
+
+def refuses_tools(error: Exception) -> bool:
+    """Whether a provider says in so many words that it takes no tools."""
+    return (
+        isinstance(error, ModelHTTPError)
+        and error.status_code in REFUSALS
+        and says_no_tools(message_of(error.body))
+    )
+
+
+def message_of(body: object) -> str:
+    """The message of an error's body, for looking into."""
+    message = _inner(body).get("message") if isinstance(body, Mapping) else body
+    return message[:MESSAGE_CHARACTERS] if isinstance(message, str) else ""
+
+
+def _is_lasting(error: ModelAPIError) -> bool:
+    return isinstance(error, ModelRequestRejectedError | ModelQuotaExceededError)
+
+
+def _redirected(error: BaseException | None) -> bool:
+    """Whether a redirect is behind an error; some libraries tell it only by what caused theirs."""
+    while error is not None:
+        for name in ("status_code", "code"):
+            status = getattr(error, name, None)
+            if isinstance(status, int) and status in _REDIRECTS:
+                return True
+        error = error.__cause__
+    return False
+
+
+def _problem(error: ModelAPIError) -> str:
+    what = None
+    if isinstance(error, ModelAuthenticationError):
+        what = NO_KEY
+    elif isinstance(error, ModelNotFoundError):
+        what = NO_MODEL
+    elif isinstance(error, ModelQuotaExceededError):
+        what = NO_QUOTA
+    elif refuses_tools(error):
+        what = TAKES_NO_TOOLS
+    status = error.status_code if isinstance(error, ModelHTTPError) else None
+    words = (error.provider_error_code, error.provider_error_type, _inner(error.body).get("param"))
+    return problem(status, *words, what=what)
+
+
+def _inner(body: object) -> Mapping[str, Any]:
+    """The object that holds code and message: some providers wrap it, some libraries unwrap it."""
+    if not isinstance(body, Mapping):
+        return {}
+    for name in ("error", "Error"):
+        if isinstance(body.get(name), Mapping):
+            inner: Mapping[str, Any] = body[name]
+            return inner if "message" in inner else {**inner, "message": inner.get("Message", "")}
+    return body

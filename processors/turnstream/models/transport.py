@@ -1,0 +1,163 @@
+"""What an agent model is asked and what it says, in one form for every provider.
+
+:class:`turnstream.models.agent_model.AgentModel` writes a :class:`Prompt` and reads a
+:class:`ModelReply`; a :class:`Transport` takes the one to a provider and brings the other back. A
+transport knows nothing of catalogs and conversations, and the agent model nothing of wires.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import JsonValue
+
+from turnstream.core.envelope import Envelope
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.core.surfaces import SurfaceName
+
+Finish = Literal["stop", "tool_calls", "length", "refused", "malformed", "unknown"]
+"""How a reply ended: well, or with calls; cut off at the token limit; refused by the model or a
+filter of its provider; with a call that the provider itself could not read; in a way that has no
+meaning here."""
+
+LONGEST_REST_SECONDS: Final = 300.0
+"""Longest wish of a provider to be left alone (Retry-After) that is handed on: a wrong header must
+not silence a decider for a day."""
+
+RawArguments = str | Mapping[str, Any] | Sequence[Any] | int | float | bool | None
+"""A call's arguments as they came: text, or what a provider has parsed, which may be anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """A tool as it is given to a provider."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JsonValue]
+    """JSON Schema in the words of the provider; goes out as it is."""
+    strict: bool
+    """Whether the provider is to keep to it, where that can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A text of the conversation."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """An earlier reply of the model, to be sent back unchanged, and the results of its calls."""
+
+    kept: JsonValue
+    """What :attr:`ModelReply.keep` made of it."""
+    results: tuple[Envelope, ...] = ()
+    """One for each of its calls, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request, without its tools."""
+
+    system: str
+    turns: tuple[Said | Replied, ...]
+    """Never two texts of the same role in a row; a user's text or results last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A call as the provider gave it."""
+
+    call_id: str | None
+    tool: str
+    arguments: RawArguments
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCall:
+    """A call as it is kept for the next request: such that the provider takes it back."""
+
+    call_id: str
+    tool: str
+    arguments: str | Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a reply took."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    """The list price in US dollars, where one is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """A whole reply; streamed ones are put together first."""
+
+    text: str
+    calls: tuple[ModelCall, ...]
+    finish: Finish
+    keep: Callable[[Sequence[KeptCall], str | None], JsonValue]
+    """Makes JSON of the reply for the conversation's state, reasoning and its signatures included.
+
+    The calls take the place of its own, in their order; the text, if one is given, that of its own
+    texts. Only what no provider takes back differs in them.
+    """
+    model: str = ""
+    """The model as the provider names it."""
+    usage: Usage = field(default_factory=Usage)
+    notes: Mapping[str, JsonValue] = field(default_factory=dict)
+    """For the diagnostics: short, no customer text."""
+
+
+class Transport(Protocol):
+    """Takes prompts to one model of one provider."""
+
+    @property
+    def form(self) -> str:
+        """Provider and wire: what `keep` made under another form cannot be sent back here."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The configured name of the model."""
+        ...
+
+    async def reply(self, prompt: Prompt, tools: Sequence[ToolForm]) -> ModelReply:
+        """Ask once.
+
+        Raises:
+            ToolsRefused: it does not take tools.
+            DeciderRefused: it does not take our requests.
+            DeciderUnavailable: there is no reply, or none that can be read.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class ToolsRefused(DeciderRefused):
+    """The provider says in so many words that the model takes no tools."""
+
+
+def unavailable(problem: str, *, retry_after_seconds: float | None = None) -> DeciderUnavailable:
+    """A passing failure, its provider's wish to be left alone within bounds."""
+    wanted = retry_after_seconds
+    if wanted is not None:
+        wanted = min(max(wanted, 0.0), LONGEST_REST_SECONDS) if wanted == wanted else None  # noqa: PLR0124 - NaN
+    return DeciderUnavailable(problem, retry_after_seconds=wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How a provider's tools are to be written."""
+
+    surface: SurfaceName
+    strict: bool = False

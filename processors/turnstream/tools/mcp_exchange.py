@@ -1,0 +1,312 @@
+"""One request to an MCP server as our side of the connection sees it.
+
+The SDK tells a caller what the server said. What it does not tell - whether a byte went out before
+the connection broke, with which status a proxy replied - decides whether a write may have been
+carried out, so it is noted here, where the bytes pass. Nothing that goes wrong with one request
+ends the connection: others may be under way on it.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+
+import httpx2
+import orjson
+from mcp.shared.message import SessionMessage
+
+from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
+from turnstream.tools.egress import Egress
+from turnstream.tools.errors import BindingError, Unsent, announce
+from turnstream.tools.results import RESULT_BYTES
+from turnstream.tools.statuses import retry_after
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams, WriteStream
+
+_CALL: Final = "tools/call"
+_LISTEN: Final = "subscriptions/listen"
+"""Its reply is a stream that lasts as long as the connection."""
+
+_FIRST_BYTE: Final = "send_request_headers.started"
+"""The end of the transport's name for the moment before a request's first byte."""
+
+REPLY_BYTES: Final = 4 * RESULT_BYTES
+"""Largest reply that is read; servers send the same result twice, as an object and as its text."""
+
+_QUIET_SECONDS: Final = 30.0
+"""Longest silence in the reply to a request of the SDK's own: none is waited for for ever."""
+
+NO_REPLY: Final = -32050
+"""Our code for a request without a reply, of those that JSON-RPC leaves to implementations."""
+
+_NO_REPLY: Final = orjson.dumps(
+    {"jsonrpc": "2.0", "id": None, "error": {"code": NO_REPLY, "message": "no reply"}}
+)
+"""What the SDK is told when there is no reply, or none that may be read."""
+
+_NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+Fault = Literal["unreachable", "broken", "silent", "too_long", "forbidden"]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known of one call on its way."""
+
+    sending: Callable[[], None]
+    seconds: float
+    """Longest silence while its reply is waited for."""
+    sent: bool = False
+    refused: Unsent | None = None
+    """Why it was not to go out."""
+    body_hash: str | None = None
+    """SHA-256 of the arguments as they stand in what was sent, as compact JSON."""
+    fault: Fault | None = None
+    secret: str | None = None
+    """Which secret could not be read."""
+    status: int | None = None
+    wait: float | None = None
+    """Seconds that the server wants to be left alone."""
+    in_session: bool = False
+
+    def leaves(self) -> None:
+        """Say that the first byte is about to go out.
+
+        Raises:
+            Unsent: it must not.
+        """
+        try:
+            announce(self.sending)
+        except Unsent as unsent:
+            self.refused = unsent
+            raise
+        self.sent = True
+
+    def begin_anew(self) -> None:
+        """Forget an attempt by which nothing was called."""
+        self.sent, self.fault, self.status, self.wait = False, None, None, None
+
+    @property
+    def session_lost(self) -> bool:
+        """Whether the server said that it does not know the session any more."""
+        return self.in_session and self.status == httpx2.codes.NOT_FOUND
+
+
+CURRENT: Final[ContextVar[Exchange | None]] = ContextVar("turnstream_mcp_exchange", default=None)
+"""The call that is being made; the SDK sends each request in the context of who asked for it."""
+
+
+def _of_call(message: object) -> Exchange | None:
+    """The exchange of a message, where it is a call; notes the hash of the arguments."""
+    exchange = CURRENT.get()
+    if exchange is None or not isinstance(message, dict) or message.get("method") != _CALL:
+        return None
+    arguments = message.get("params", {}).get("arguments")
+    exchange.body_hash = hashlib.sha256(orjson.dumps(arguments)).hexdigest()
+    return exchange
+
+
+# --- over HTTP ----------------------------------------------------------------------------------
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests to allowed hosts, with secrets as they are now, and bounds the replies."""
+
+    def __init__(self, *, egress: Egress, headers: Mapping[str, str]) -> None:
+        """Prepare.
+
+        Args:
+            egress: the allowed hosts.
+            headers: header name to value or secret reference.
+        """
+        self._inner = httpx2.AsyncHTTPTransport(
+            limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+        )
+        self._egress = egress
+        self._headers = headers
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send one request; a failure is a reply that says so."""
+        message = _document(await request.aread())
+        method = message.get("method") if isinstance(message, dict) else None
+        exchange = _of_call(message)
+        try:
+            self._egress.check(str(request.url))
+            self._fill(request)
+        except BindingError:
+            return _no_reply(request, exchange, "forbidden")
+        except SecretUnavailable as error:
+            if exchange is not None:
+                exchange.secret = str(error)
+            return _no_reply(request, exchange, "forbidden")
+        endless = request.method == "GET" or method == _LISTEN
+        timeout = dict(request.extensions.get("timeout") or {})
+        seconds = _QUIET_SECONDS if exchange is None else exchange.seconds
+        timeout["read"] = None if endless else seconds
+        request.extensions = {**request.extensions, "timeout": timeout}
+        if exchange is not None:
+            exchange.in_session = "mcp-session-id" in request.headers
+            request.extensions["trace"] = _traced(exchange)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except Unsent:
+            return _no_reply(request, exchange, "unreachable")
+        except httpx2.TransportError as error:
+            return _no_reply(request, exchange, _fault(error))
+        return await self._guarded(request, response, exchange, endless=endless)
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        await self._inner.aclose()
+
+    def _fill(self, request: httpx2.Request) -> None:
+        # A compressed reply could be small on the wire and large in memory.
+        request.headers["Accept-Encoding"] = "identity"
+        for name, value in self._headers.items():
+            text = SecretRef(value).resolve() if is_reference(value) else value
+            if not text.isascii() or not text.isprintable():
+                # The client's own error would repeat the value, which may be a secret.
+                raise SecretUnavailable(f"header {name} must be printable ASCII")
+            request.headers[name] = text
+
+    async def _guarded(
+        self,
+        request: httpx2.Request,
+        response: httpx2.Response,
+        exchange: Exchange | None,
+        *,
+        endless: bool,
+    ) -> httpx2.Response:
+        if exchange is not None:
+            exchange.status = response.status_code
+            exchange.wait = retry_after(response.headers)
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            await response.aclose()
+            return _no_reply(request, exchange, "too_long")
+        headers = [
+            # What a server sets for one customer's call would go out with another's.
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name.lower() != "set-cookie"
+        ]
+        stream = cast("httpx2.AsyncByteStream", response.stream)
+        return httpx2.Response(
+            response.status_code,
+            headers=headers,
+            stream=_Bounded(stream, exchange, limit=None if endless else REPLY_BYTES),
+            extensions=response.extensions,
+            request=request,
+        )
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A reply that ends where it is longer than allowed, or where its connection breaks.
+
+    Both are errors that the SDK takes for those of one reply.
+    """
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange | None, *, limit: int | None
+    ) -> None:
+        self._inner = inner
+        self._exchange = exchange
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._inner:
+                size += len(chunk)
+                if self._limit is not None and size > self._limit:
+                    self._note("too_long")
+                    raise httpx2.StreamError(f"the reply is longer than {self._limit} bytes")
+                yield chunk
+        except httpx2.TransportError as error:
+            self._note(_fault(error))
+            raise httpx2.StreamError("the connection broke") from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def _note(self, fault: Fault) -> None:
+        if self._exchange is not None:
+            self._exchange.fault = fault
+
+
+def _traced(exchange: Exchange) -> Callable[[str, Mapping[str, Any]], Any]:
+    async def traced(event: str, _details: Mapping[str, Any]) -> None:
+        # A connection may have been waited for since the call began.
+        if event.endswith(_FIRST_BYTE):
+            exchange.leaves()
+
+    return traced
+
+
+def _fault(error: httpx2.TransportError) -> Fault:
+    if isinstance(error, _NEVER_SENT):
+        return "unreachable"
+    return "silent" if isinstance(error, httpx2.TimeoutException) else "broken"
+
+
+def _document(body: bytes) -> object:
+    try:
+        document: object = orjson.loads(body)
+    except orjson.JSONDecodeError:  # a request without a body
+        return None
+    return document
+
+
+def _no_reply(request: httpx2.Request, exchange: Exchange | None, fault: Fault) -> httpx2.Response:
+    if exchange is not None:
+        exchange.fault = fault
+    return httpx2.Response(
+        httpx2.codes.BAD_GATEWAY,
+        headers={"Content-Type": "application/json"},
+        content=_NO_REPLY,
+        request=request,
+    )
+
+
+# --- over pipes ---------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def announced(
+    transport: AbstractAsyncContextManager["TransportStreams"],
+) -> AsyncIterator["TransportStreams"]:
+    """A transport whose calls say when they go out."""
+    async with transport as (read, write):
+        yield read, _Announcing(write)
+
+
+class _Announcing:
+    """The writing end of a transport."""
+
+    def __init__(self, inner: "WriteStream[SessionMessage]") -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage, /) -> None:
+        written = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        exchange = _of_call(orjson.loads(written))
+        if exchange is not None:
+            exchange.leaves()
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)

@@ -1,0 +1,1 @@
+"""Agent models: every adapter against its provider's server."""

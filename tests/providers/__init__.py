@@ -1,0 +1,1 @@
+"""Local servers that speak each provider's documented format, and refuse what it would refuse."""
