@@ -9,8 +9,11 @@ from typing import Any, get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.agents import TOOLS as AGENT_TOOLS
+from tests.agents import agent_rules, asking, calling, saying, wanting
 from tests.catalogs import DEFINITION, ruleset
 from tests.driving import CLAIMS, Driver, answer, ask, call, hand_off, proposal, refuse
+from turnstream.catalog.schemas import argument_checks
 from turnstream.core.bounds import RECORD_BYTES
 from turnstream.core.contract import ACTIONS, HANDOFF_CAUSES, REASON_CODES, Decision, faults
 from turnstream.core.conversation import PHASES, Conversation
@@ -26,8 +29,9 @@ from turnstream.core.events import (
     ToolOutcome,
     ToolResult,
 )
+from turnstream.core.json_arguments import parsed
 from turnstream.core.ports import DecisionRequest, Proposal
-from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
+from turnstream.core.publications import ActionEvent, CallPayload, OutboundMessage, Outcome
 from turnstream.core.record import dump, load
 from turnstream.core.ruleset import Limits, Ruleset
 from turnstream.core.step import step
@@ -147,6 +151,57 @@ LIKELY = {
 """What usually happens next."""
 
 
+AGENT_RULES = agent_rules()
+
+CHECKS = {**argument_checks(RULES.catalog), **argument_checks(AGENT_RULES.catalog)}
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+ARGUMENTS = st.one_of(
+    st.sampled_from([None, "", "{}", "null", '{"order_id":"A-', '{"limit":3.0}']),
+    st.text(max_size=20),
+    st.builds(
+        json.dumps,
+        st.dictionaries(
+            st.sampled_from(
+                ["order_id", "topic", "limit", "amount", "copies", "customer", "total"]
+            ),
+            st.sampled_from(["A-1", "A-2", "a-1", "fees", 3, 3.0, 20.5, None, "c1", True, "3"])
+            | JSON,
+            max_size=3,
+        ),
+    ),
+    st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+)
+
+CALLS = st.builds(
+    wanting,
+    st.sampled_from([*TOOLS, *AGENT_TOOLS, "lookup_orders", ""]),
+    st.sampled_from(
+        [
+            *[{"order_id": "A-1"}] * 3,
+            {"order_id": "A-2"},
+            {"topic": "fees"},
+            {"limit": 3.0, "after": None},
+            {"order_id": "A-1", "amount": 5},
+            {"ticket_id": 7},
+        ]
+    )
+    | ARGUMENTS,
+    st.sampled_from(["c1", "c2", "c3", "c4", "c5", "c6", "", "x" * 200]) | st.text(max_size=3),
+)
+
+REPLIES: st.SearchStrategy[Any] = (
+    st.sampled_from([{"id": "r1"}, [], "x" * 300, None, "x" * 100_000]) | JSON
+)
+
+
 class World:
     """One conversation, and what must hold of everything that it publishes."""
 
@@ -189,7 +244,7 @@ class World:
         choices = [answer(), answer("greeting"), refuse()]
         for fact in request.facts:
             if not fact.superseded and fact.outcome == "done":
-                choices += [answer(RULES.catalog.tools[fact.tool].answer or "hours")] * 3
+                choices += [answer(self.rules.catalog.tools[fact.tool].answer or "hours")] * 3
             elif fact.error_code == "unknown_order":
                 choices += [answer("no_order")] * 3
         for tool in request.tools:
@@ -336,6 +391,7 @@ class World:
                 match effect.event:
                     case ActionEvent():
                         self.check_action(effect.event, state)
+                        self.check_place(effect.event)
                     case OutboundMessage():
                         self.check_message(effect.event)
                     case Outcome():
@@ -392,23 +448,36 @@ class World:
             self.check_call(action, state)
         if action.question is not None:
             field, needed_for = action.question.field, action.question.needed_for
-            plan = next(one for one in self.rules.plans[needed_for] if one.field == field)
-            assert {"message", "record"} & set(plan.source.provenance)
             assert catalog.channels[action.channel_id].interactive
-            definition = catalog.fields[field]
-            texts = definition.question_for.get(needed_for) or definition.question or {}
-            assert action.question.text in texts.values()
             self.asked[action.question.question_id] = field
             assert state.activation is not None
             assert state.activation.questions <= agent.max_questions
-            assert self.asked_at.get(field, -1) < self.news
-            self.asked_at[field] = self.news
+            tool = catalog.tools.get(needed_for)
+            if tool is not None and tool.confirm == field:
+                # Each call is confirmed by itself, so the same may be asked about another one.
+                assert action.question.text.startswith("Cancel order A-")
+            else:
+                plan = next(one for one in self.rules.plans[needed_for] if one.field == field)
+                assert {"message", "record"} & set(plan.source.provenance)
+                definition = catalog.fields[field]
+                texts = definition.question_for.get(needed_for) or definition.question or {}
+                assert action.question.text in texts.values()
+                assert self.asked_at.get(field, -1) < self.news
+                self.asked_at[field] = self.news
         if action.refusal is not None:
             assert action.refusal.rule in catalog.rules
         if action.handoff is not None:
             assert action.handoff.queue in catalog.queues
         if action.question_ended is not None and action.question_ended.outcome != "late":
             self.ends[action.question_ended.question_id] += 1
+
+    def check_place(self, action: ActionEvent) -> None:
+        """The actions of a decision are calls of one reply, one step, each with its place."""
+        batch = self.talk.of(ActionEvent)
+        assert len(batch) == action.batch_size
+        assert batch[action.batch_index] == action
+        assert {(action.decision_id, action.step)} == {(one.decision_id, one.step) for one in batch}
+        assert 1 == len(batch) or {"call_tool"} == {one.decision.action for one in batch}
 
     def check_call(self, action: ActionEvent, state: Conversation) -> None:
         """A call has its rights, its threshold and a source for each argument."""
@@ -434,13 +503,33 @@ class World:
             plan = plans[name]
             assert source in plan.source.provenance
             if source in ("record", "message"):
-                value = state.values[plan.field][source]
-                assert 1 == len(value.candidates)
-                assert value.epoch == state.epoch
+                self.check_said(plan.field, source, payload, name, state)
             if source == "session":
                 assert session is not None
                 assert plan.field in session.values
+        arguments = json.loads(payload.arguments_json)
+        assert set(arguments) == set(payload.provenance)
         assert {plan.name for plan in plans.values() if plan.required} <= set(payload.provenance)
+        # The real validator, also where the machine under test has none.
+        assert CHECKS[payload.tool](arguments) is None or payload.model_arguments_json is None
+        if payload.model_arguments_json is not None:
+            assert json.loads(payload.model_arguments_json) in [
+                parsed(one.arguments) for one in proposed.calls
+            ]
+
+    def check_said(
+        self, field: str, source: str, payload: CallPayload, name: str, state: Conversation
+    ) -> None:
+        """A value is the one that was said, or was written in so many words since then."""
+        value = state.values.get(field, {}).get(source)  # type: ignore[call-overload]
+        if payload.model_arguments_json is None or (value and 1 == len(value.candidates)):
+            assert value is not None
+            assert 1 == len(value.candidates)
+            assert value.epoch == state.epoch
+            return
+        written = str(json.loads(payload.arguments_json)[name]).casefold()
+        said = " ".join(one.text for one in state.history if one.role == "customer").casefold()
+        assert written.removesuffix(".0") in said.replace(",", ".")
 
     def check_message(self, message: OutboundMessage) -> None:
         """A message has the id and sequence of its action, or is a question put again."""
@@ -475,7 +564,7 @@ class World:
             assert 1 == len(letters)
             assert all(action.handoff is not None for action in actions)
         else:
-            assert 1 == len(actions) + len(outcomes)
+            assert 1 == len(outcomes) + len({one.decision_id for one in actions})
 
 
 class Restless(World):
@@ -527,15 +616,16 @@ def check_rest(state: Conversation) -> None:
     assert ("person" if phase == "held" else "bot") == state.holder
     kinds = [one.kind for one in state.outstanding]
     if phase != "held":
-        expected = {"waiting_calls": ["call"], "waiting_answer": ["answer"]}.get(phase, [])
-        assert expected == kinds
+        expected = {"waiting_calls": {"call"}, "waiting_answer": {"answer"}}.get(phase, set())
+        assert expected == set(kinds)
+        assert kinds.count("answer") <= 1
     if phase in ("held", "closed"):
         assert state.backlog is None
     timers = Counter(one.kind for one in state.timers)
     question = state.open_question
     assert (phase != "closed") == timers["conversation_close"]
     assert (question is not None and question.expires_at is not None) == timers["question_expiry"]
-    assert (phase == "waiting_calls") == timers["call_deadline"]
+    assert (kinds.count("call") if phase == "waiting_calls" else 0) == timers["call_deadline"]
     assert (phase == "waiting_answer") == timers["answer_deadline"]
     if phase == "closed":
         left = Conversation(
@@ -548,6 +638,40 @@ def check_rest(state: Conversation) -> None:
             updated_at=state.updated_at,
         )
         assert left == state
+
+
+class Agents(World):
+    """The same, with an agent model that writes calls of its own, right, wrong or anything."""
+
+    def decide(self, request: DecisionRequest) -> Proposal | Undecided:
+        """Call several tools at once, mostly; ask, answer, or do as a decision model would."""
+        self.check_loop(request)
+        whim = self.draw(st.integers(0, 9))
+        if whim == 0:
+            return super().decide(request)
+        if whim == 1:
+            return self.draw(
+                st.sampled_from([asking(), asking("topic", "search_help"), saying("Hello.")])
+            )
+        calls = tuple(self.draw(st.lists(CALLS, min_size=whim > 2, max_size=4)))
+        reply = self.draw(REPLIES)
+        made = calling(*calls, tool=None, reply=reply) if calls else saying("Hi.", reply=reply)
+        return replace(made, calls=calls) if whim == 2 else made
+
+    def check_loop(self, request: DecisionRequest) -> None:
+        """Each call has one outcome, none is awaited, and nothing superseded is shown."""
+        state = self.talk.conversation if self.talk.state is not None else None
+        for turn in request.loop:
+            ids = [one.call_id for one in turn.envelopes]
+            assert len(ids) == len(set(ids))
+            for one in turn.envelopes:
+                assert (one.result is None) == (one.error is not None)
+                assert one.error is None or "awaited" != one.error.code
+        if state is not None and state.session is not None and request.loop:
+            stale = [fact.result for fact in request.facts if fact.superseded and fact.result]
+            fresh = [fact.result for fact in request.facts if not fact.superseded]
+            shown = [one.result for turn in request.loop for one in turn.envelopes]
+            assert not [one for one in stale if one in shown and one not in fresh]
 
 
 def play(data: st.DataObject, rules: Ruleset, length: int, kind: type[World] = World) -> World:
@@ -574,6 +698,29 @@ def test_any_sequence_of_events(data: st.DataObject) -> None:
     assert state is not None
     assert dump(world.talk.conversation) == dump(state)
     assert world.talk.effects == effects
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_agent_models(data: st.DataObject) -> None:
+    """No call with unvalidated arguments is published, whatever a model writes."""
+    world = play(data, AGENT_RULES, data.draw(st.integers(1, 15)), Agents)
+
+    state = None
+    for cause in world.talk.log:
+        state = step(state, cause, AGENT_RULES).state
+    assert dump(world.talk.conversation) == dump(state or Conversation())
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_agent_models_with_small_budgets(data: st.DataObject) -> None:
+    """No retry, one step, no question, little memory: budgets like any other."""
+    limits = replace(
+        Limits(), history_messages=2, message_characters=30, result_bytes=60, facts_bytes=900
+    )
+    agents = {"shop": {"description": "S.", "maxSteps": 2, "maxQuestions": 1, "maxRetries": 0}}
+    play(data, agent_rules(limits, agents=agents), 10, Agents)
 
 
 @settings(max_examples=60)

@@ -1,13 +1,16 @@
 """What must be true of a catalog before anything starts on it.
 
-Each check yields where it looked and what is wrong, what was expected, what to do. Tools have a
-module of their own, :mod:`turnstream.catalog.tool_checks`.
+Each check yields where it looked and what is wrong, what was expected, what to do. Tools have
+modules of their own, :mod:`turnstream.catalog.tool_checks` and
+:mod:`turnstream.catalog.call_checks`; agents have :mod:`turnstream.catalog.agent_checks`.
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
+from turnstream.catalog.agent_checks import agent_problems
+from turnstream.catalog.call_checks import call_problems
 from turnstream.catalog.schemas import properties
 from turnstream.catalog.templates import placeholders
 from turnstream.catalog.tool_checks import tool_problems
@@ -35,6 +38,10 @@ _RESERVED: Final = frozenset({FREE_TEXT, "ask_user"})
 _ANCHOR: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<anchor>[\^$])", re.DOTALL)
 """Finds ``^`` and ``$`` outside of escapes and character classes."""
 
+_NO_PLACEHOLDERS: Final = (
+    "only the text of an approved answer may have placeholders, and a question that confirms a call"
+)
+
 _UNICODE_FLAG: Final = re.compile(r"\(\?[a-zA-Z]*[uL]")
 
 
@@ -46,6 +53,8 @@ def catalog_problems(catalog: Catalog) -> Iterator[Problem]:
     yield from _fields(catalog)
     yield from _answers(catalog)
     yield from tool_problems(catalog)
+    yield from call_problems(catalog)
+    yield from agent_problems(catalog)
 
 
 def _names(catalog: Catalog) -> Iterator[Problem]:
@@ -92,7 +101,7 @@ def _references(catalog: Catalog) -> Iterator[Problem]:
                     f"{cause!r} already leads to queue {taken[cause]!r}; it can lead to one only",
                 )
             taken.setdefault(cause, name)
-    needing = [name for name, tool in catalog.tools.items() if tool.required_permissions]
+    needing = [name for name, tool in catalog.tools.items() if tool.may_need_permissions]
     if needing and MISSING_PERMISSION not in catalog.rules:
         yield (
             ("rules",),
@@ -139,6 +148,7 @@ def _locales(catalog: Catalog) -> Iterator[Problem]:
         if channel.default_locale is not None and not _LOCALE.fullmatch(channel.default_locale):
             yield ("channels", name, "default_locale"), wrong
     default = catalog.default_locale
+    confirming = {tool.confirm for tool in catalog.tools.values()}
     for place, texts in customer_texts(catalog):
         if not {default, default.split("-", 1)[0]} & texts.keys():
             yield place, f"expected a text in the default locale {default!r}"
@@ -148,11 +158,9 @@ def _locales(catalog: Catalog) -> Iterator[Problem]:
             if not text.strip():
                 yield (*place, locale), "expected a text, got an empty one"
             is_template = place[0] == "answers" and place[2] == "text"
-            if not is_template and placeholders(text)[0]:
-                yield (
-                    (*place, locale),
-                    "only the text of an approved answer may have placeholders",
-                )
+            confirms = place[0] == "fields" and place[1] in confirming
+            if not is_template and not confirms and placeholders(text)[0]:
+                yield (*place, locale), _NO_PLACEHOLDERS
 
 
 # --- fields -------------------------------------------------------------------------------------

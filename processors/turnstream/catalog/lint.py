@@ -294,7 +294,7 @@ def _keywords(place: tuple[str | int, ...], schema: Schema) -> Iterator[Advice]:
 
 
 def _unprovided(catalog: Catalog) -> Iterator[Advice]:
-    used: set[str] = set()
+    used = {tool.confirm for tool in catalog.tools.values()}
     for name, tool in catalog.tools.items():
         used |= {source.field or argument for argument, source in tool.arguments.items()}
         needed = required(tool.input_schema)

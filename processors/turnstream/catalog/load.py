@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from turnstream.catalog.answer_schemas import with_answer_schemas
 from turnstream.catalog.checks import catalog_problems
 from turnstream.catalog.version import decision_version, presentation_version
 from turnstream.config.yaml_lines import Document, Fault, YamlUnreadable, read_yaml
@@ -68,7 +69,10 @@ def read_catalog(path: Path) -> tuple[Document, Catalog]:
     if not isinstance(document.value, dict):
         raise CatalogError([document.fault((), "expected a mapping with tools, fields, answers")])
     # A section whose lines are all commented out reads as null and means that it is empty.
-    given = {key: value for key, value in document.value.items() if value is not None}
+    written = {key: value for key, value in document.value.items() if value is not None}
+    given, faults = with_answer_schemas(written, path.parent)
+    if faults:
+        raise CatalogError([document.fault(place, message) for place, message in faults])
     try:
         return document, Catalog.model_validate(given)
     except ValidationError as error:

@@ -89,6 +89,15 @@ def argument_checks(catalog: Catalog) -> dict[str, ArgumentCheck]:
     return {name: argument_check(tool.input_schema) for name, tool in catalog.tools.items()}
 
 
+def answer_checks(catalog: Catalog) -> dict[str, ArgumentCheck]:
+    """Agent to the validator of its final answer, for those that declare a schema for it."""
+    return {
+        name: argument_check(agent.final_answer.content)
+        for name, agent in catalog.agents.items()
+        if agent.final_answer is not None
+    }
+
+
 def properties(schema: Schema) -> dict[str, JsonValue]:
     """The top-level properties of an object schema."""
     found = schema.get("properties")

@@ -120,7 +120,9 @@ def _source(
 ) -> Iterator[Problem]:
     field = source.field or argument
     entry = catalog.fields.get(field)
-    if entry is None:
+    if entry is None and set(source.provenance) == {"model"} and source.field is None:
+        pass  # the schema alone says what is valid, and nobody is asked
+    elif entry is None:
         yield (
             (*place, "field") if source.field else place,
             f"expected a definition of {field!r} under fields: it says which values are valid",
@@ -155,7 +157,7 @@ def _values(catalog: Catalog, place: Place, tool: Tool, argument: str) -> Iterat
         field=source.field or argument,
         required=False,
         source=source,
-        types=_types(properties(tool.input_schema)[argument]),
+        types=types_of(properties(tool.input_schema)[argument]),
     )
     try:
         is_accepted = accepts(tool.input_schema, argument)
@@ -169,7 +171,8 @@ def _values(catalog: Catalog, place: Place, tool: Tool, argument: str) -> Iterat
             )
 
 
-def _types(schema: JsonValue) -> frozenset[str]:
+def types_of(schema: JsonValue) -> frozenset[str]:
+    """The JSON types that a schema names; empty when it does not say."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     names = kind if isinstance(kind, list) else [kind] if isinstance(kind, str) else []
     return frozenset(str(name) for name in names)

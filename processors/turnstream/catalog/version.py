@@ -18,11 +18,11 @@ from typing import Final, Literal
 import orjson
 from pydantic import JsonValue
 
+from turnstream.core.definition import Definition
 from turnstream.core.definitions import (
     ApprovedAnswer,
     Catalog,
     Channel,
-    Definition,
     FieldDefinition,
     Queue,
     RefusalRule,
@@ -75,6 +75,11 @@ def _projected(value: Definition, side: Side) -> dict[str, JsonValue]:
             isinstance(item, Definition) for item in content.values()
         ):
             inner = {key: _projected(item, side) for key, item in content.items()}
+        elif isinstance(content, tuple) and any(isinstance(item, Definition) for item in content):
+            # Entries without names say nothing to customers.
+            if side == "decision":
+                result[name] = [_projected(item, side) for item in content]
+            continue
         elif (name in shown) == (side == "presentation") and content != entry.default:
             result[name] = list(content) if isinstance(content, tuple) else content
             continue

@@ -17,7 +17,6 @@ from turnstream.core.drafts import Draft
 from turnstream.core.effects import Input, Publish
 from turnstream.core.evolution import dataclass, evolved
 from turnstream.core.handover import answer_values, calls_made, known_values, summary_of
-from turnstream.core.policy import AnswerWith, Ask, Call, HandOff, Refuse, Verdict
 from turnstream.core.ports import Proposal
 from turnstream.core.publications import (
     AnswerPayload,
@@ -28,6 +27,7 @@ from turnstream.core.publications import (
 )
 from turnstream.core.questions import expiry_timer
 from turnstream.core.ruleset import ArgumentPlan, Ruleset
+from turnstream.core.verdicts import AnswerWith, Ask, Batch, Call, HandOff, Refuse, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ def enact(
             return _answer(verdict, draft)
         case Call():
             return _call(verdict, draft)
+        case Batch():
+            return _batch(verdict, draft)
         case Ask():
             return _ask(verdict, draft)
         case Refuse():
@@ -87,6 +89,7 @@ def _answer(verdict: AnswerWith, draft: Draft) -> Enacted:
         locale=draft.locale,
         values=values,
         passages=draft.conversation.passages,
+        output_json=to_json(verdict.output).decode() if verdict.output is not None else None,
     )
     deadline = draft.cause.now + draft.ruleset.limits.answer_deadline_ms
     order = Outstanding(
@@ -108,6 +111,9 @@ def _call(verdict: Call, draft: Draft) -> Enacted:
         tool_call_id=draft.id,
         tool=verdict.tool,
         arguments_json=to_json(verdict.filled.arguments).decode(),
+        model_arguments_json=(
+            to_json(verdict.filled.given).decode() if verdict.filled.given is not None else None
+        ),
         provenance=dict(verdict.filled.provenance),
         effect=tool.effect,
         deadline_at=deadline,
@@ -127,8 +133,30 @@ def _call(verdict: Call, draft: Draft) -> Enacted:
     if activation is not None:
         called = {**activation.called, verdict.fingerprint: activation.progress}
         activation = evolved(activation, called=called)
+        if activation.confirming:
+            # A yes is for one call.
+            confirming = {**activation.confirming}
+            confirming.pop(verdict.fingerprint, None)
+            activation = evolved(activation, confirming=confirming)
     state = draft.ordered(order, activation, timer="call_deadline")
     return Enacted(state, (draft.action(verdict, call=payload),))
+
+
+def _batch(verdict: Batch, draft: Draft) -> Enacted:
+    """Each call is an action of its own; together they are one step."""
+    state = draft.conversation
+    published: list[Publish] = []
+    steps = state.activation.steps if state.activation is not None else 0
+    size = len(verdict.calls)
+    for index, call in enumerate(verdict.calls):
+        activation = state.activation
+        same_step = evolved(activation, steps=steps) if activation is not None else None
+        state = evolved(state, activation=same_step)
+        one = Draft(state, draft.cause, draft.ruleset, draft.proposal, index=index, size=size)
+        done = _call(call, one)
+        published += done.effects
+        state = done.state
+    return Enacted(state, tuple(published))
 
 
 def _ask(verdict: Ask, draft: Draft) -> Enacted:
@@ -148,6 +176,7 @@ def _ask(verdict: Ask, draft: Draft) -> Enacted:
         restricted=field.restricted,
         asked_at=draft.cause.now,
         expires_at=expires_at,
+        confirms=verdict.confirms,
     )
     payload = QuestionPayload(
         question_id=draft.id,

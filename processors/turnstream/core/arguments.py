@@ -52,6 +52,9 @@ class Filled:
     """Fields with more than one candidate."""
     blocked: tuple[str, ...]
     """Required fields that cannot be asked for and are absent."""
+    given: Mapping[str, JsonValue] | None = None
+    """What an agent model gave, before code dropped or filled in anything; None when code alone
+    filled the arguments."""
 
 
 def usable(value: Value | None, conversation: Conversation, subject: str | None) -> bool:

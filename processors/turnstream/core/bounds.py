@@ -15,8 +15,8 @@ RECORD_BYTES: Final = 524_288
 """Longest stored record. A longer one would not fit the changelog's records with their overhead."""
 
 CHECKPOINT_BYTES: Final = 262_144
-"""Of these, reserved for the checkpoint of a suspension: it is never cut, so all else leaves it
-room."""
+"""Of these, reserved for the checkpoint of a suspended loop - a model's replies, its calls and what
+came of them: it is never cut, so all else leaves it room."""
 
 ID_CHARACTERS: Final = 128
 """Longest turn id or tenant id. Ids are stored many times over; UUIDs have 36 characters."""
@@ -32,6 +32,16 @@ VALUES_BYTES: Final = 16_384
 
 CALL_BYTES: Final = 8_192
 """Values that one call is made with; they are stored with the call and with its result."""
+
+CALLS: Final = 16
+"""Calls that are made of one reply of a model: each is an action, an order, a timer and a result,
+and a reply that asks for hundreds is a model that has lost its way."""
+
+OUTPUT_BYTES: Final = 65_536
+"""Longest final answer of an agent as JSON: it travels in an action, which must fit its topic."""
+
+FAULT_CHARACTERS: Final = 300
+"""Longest message of a gate to a model. A validator repeats names that the model made up."""
 
 QUESTION_BYTES: Final = 16_384
 """One open question with its suggestions, which come from the catalog."""
@@ -126,7 +136,10 @@ def worst_case(
     facts_bytes: int,
     passages_bytes: int,
 ) -> int:
-    """Bytes of the largest record that can come about under a deployment's limits."""
+    """Bytes of the largest record that can come about under a deployment's limits.
+
+    The checkpoint is left out: a model's replies, and the orders and timers of their calls.
+    """
     return (
         history_characters * UTF8_BYTES
         + history_messages * 80

@@ -28,7 +28,8 @@ def controlled(
             forgotten = control.kind == "forget"
             return closed(ended(state, "cancelled"), cause, forgotten=forgotten)
         case "cancel":
-            if state.activation is None:
+            agent = ruleset.catalog.agents[state.agent]
+            if state.activation is None or "user_cancel" not in agent.stop_when:
                 return Step(state)
             return stopped(state, cause, "user_cancel", ruleset)
         case "unrecognized":

@@ -23,11 +23,12 @@ from typing import ClassVar, Final, Literal, get_args
 
 from pydantic import JsonValue, TypeAdapter
 
+from turnstream.core.envelope import Envelope
 from turnstream.core.events import Passage, Provenance, Role, SessionClaims, TimerKind, ToolOutcome
 from turnstream.core.evolution import dataclass, evolved
 from turnstream.core.publications import Suggestion
 
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
 """Version of the stored record. A higher one parks the conversation for a newer worker."""
 
 Phase = Literal[
@@ -128,6 +129,8 @@ class OpenQuestion:
     asked_at: int
     expires_at: int | None
     rejections: int = 0
+    confirms: str | None = None
+    """The call that a yes allows: its hash, or its tool's name where no more is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,33 @@ class Fact:
     """Bytes that it takes in the record."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoopCall:
+    """A call of an agent model's reply."""
+
+    call_id: str
+    tool: str
+    action_id: str | None
+    """The action that makes it; None for one that was not made, and for a question."""
+    outcome: Envelope | None
+    """What the model is told of it; None while it is awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStep:
+    """One reply of an agent model, and what came of it."""
+
+    reply: JsonValue
+    """As the model gave it. Its reasoning may be signed or encrypted: nothing here looks into it,
+    and it is never published."""
+    calls: tuple[LoopCall, ...]
+    """Empty where they had no usable ids."""
+    fault: str | None
+    """Why nothing of it was done, where that was so."""
+    spoken: int
+    """Messages of the conversation when it was given."""
+
+
 @dataclass(frozen=True)
 class Activation:
     """The work from a customer's turn to the final answer; a reply does not start a new one."""
@@ -186,6 +216,8 @@ class Activation:
     """Input number of that turn: what was said since then needs no confirmation."""
     opened_at_input: int
     """Input number at which the work began; later than `heard_from` when the turn had to wait."""
+    spoken: int = 0
+    """Messages of the conversation before that turn."""
     steps: int = 0
     questions: int = 0
     progress: int = 0
@@ -196,6 +228,10 @@ class Activation:
     """Hash of tool and arguments to the progress at which it was last called."""
     proposals: int = 0
     """Proposals of the present decision that were blocked."""
+    loop: tuple[LoopStep, ...] = ()
+    """The replies of an agent model, oldest first."""
+    confirming: Mapping[str, bool] = field(default_factory=dict)
+    """Calls not made yet to whether the customer has said yes to them; see `OpenQuestion`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +244,8 @@ class Backlog:
     """Its input number."""
     texts: tuple[str, ...]
     """What they say, oldest first."""
+    spoken: int = 0
+    """Messages of the conversation before the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +277,8 @@ class Conversation:
     session: SessionClaims | None = None
     """Claims of the latest customer turn; a turn without claims has none."""
     history: tuple[Spoken, ...] = ()
+    spoken: int = 0
+    """Messages so far, those that the history does not hold any more included."""
     turn_ids: Mapping[str, str] = field(default_factory=dict)
     """Hashes of recent turns' ids to those of their content, oldest first."""
     values: Mapping[str, Mapping[Provenance, Value]] = field(default_factory=dict)

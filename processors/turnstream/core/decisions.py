@@ -1,36 +1,47 @@
 """From a due decision to a rested conversation: budget, proposal, verdict, traces."""
 
 from dataclasses import replace
+from typing import Final
 
-from turnstream.core.actions import enact
+from turnstream.core.actions import Enacted, enact
 from turnstream.core.contract import HandoffCause
 from turnstream.core.conversation import Activation, Conversation, move
 from turnstream.core.effects import Input, Propose, Step
+from turnstream.core.envelope import NOT_MADE, CallFault, Envelope
 from turnstream.core.evolution import evolved
-from turnstream.core.policy import (
+from turnstream.core.loop import with_answer_to_question, with_reply
+from turnstream.core.policy import ask_for, judge
+from turnstream.core.ports import Proposal
+from turnstream.core.publications import ActionEvent
+from turnstream.core.questions import ended
+from turnstream.core.requests import request_for
+from turnstream.core.ruleset import Ruleset
+from turnstream.core.verdicts import (
     AnswerWith,
     Ask,
+    Batch,
     Call,
     Fault,
     Verdict,
     action_of,
     handed_off,
-    judge,
 )
-from turnstream.core.ports import Proposal
-from turnstream.core.questions import ended
-from turnstream.core.requests import request_for
-from turnstream.core.ruleset import Ruleset
+
+LOOP: Final = "the model's replies and their results"
+"""What is too large for the state."""
 
 
 def activated(state: Conversation, turn_id: str) -> Conversation:
     """Begin the work on a customer's turn, with what is still waiting from before."""
     waiting = state.backlog
     if waiting is None:
-        return evolved(state, activation=Activation(turn_id, state.input_no, state.input_no))
+        spoken = max(state.spoken - 1, 0)
+        begun = Activation(turn_id, state.input_no, state.input_no, spoken=spoken)
+        return evolved(state, activation=begun)
+    begun = Activation(turn_id, waiting.at_input, state.input_no, spoken=waiting.spoken)
     return evolved(
         state,
-        activation=Activation(turn_id, waiting.at_input, state.input_no),
+        activation=begun,
         unanswered=(*waiting.texts, *state.unanswered),
         backlog=None,
     )
@@ -44,7 +55,10 @@ def deciding(state: Conversation, cause: Input, ruleset: Ruleset) -> Step:
         cause: the input that the decision is due to.
         ruleset: the compiled catalog and limits.
     """
-    activation = state.activation
+    told = _replied(state)
+    if told is None:
+        return enacted(state, cause, handed_off("state_too_large", LOOP), ruleset)
+    state, activation = told, told.activation
     if activation is None:
         # A copy that followed somebody else's decisions may not know how the work began.
         state = activated(state, "")
@@ -53,17 +67,47 @@ def deciding(state: Conversation, cause: Input, ruleset: Ruleset) -> Step:
     return Step(state, (Propose(request_for(state, ruleset)),))
 
 
+def _replied(state: Conversation) -> Conversation | None:
+    """Give an agent model the reply to its question as the outcome of the call it asked by."""
+    ending = state.ending
+    if ending is None or ending.how != "accepted":
+        return state
+    return with_answer_to_question(state, ending.question.field, "\n".join(state.unanswered))
+
+
 def proposed(state: Conversation, cause: Input, proposal: Proposal, ruleset: Ruleset) -> Step:
-    """Judge a proposal. A broken one is proposed afresh once, then a person takes over."""
+    """Judge a proposal. A broken one is proposed afresh a bounded number of times."""
     verdict = judge(proposal, state, ruleset)
     if not isinstance(verdict, Fault):
         return enacted(state, cause, verdict, ruleset, proposal)
     activation = state.activation
-    if activation is None or activation.proposals > 0:
-        handoff = handed_off(verdict.cause, verdict.message)
-        return enacted(state, cause, handoff, ruleset, proposal)
-    state = evolved(state, activation=evolved(activation, proposals=1))
+    if (
+        activation is None
+        or activation.proposals >= ruleset.catalog.agents[state.agent].max_retries
+    ):
+        return enacted(state, cause, _given_up(verdict, state, ruleset), ruleset, proposal)
+    remembered = with_reply(
+        state,
+        proposal,
+        spoken=state.spoken,
+        outcomes=verdict.rejected,
+        fault=verdict.message,
+    )
+    if remembered is None or remembered.activation is None:
+        return enacted(state, cause, handed_off("state_too_large", LOOP), ruleset, proposal)
+    again = evolved(remembered.activation, proposals=activation.proposals + 1)
+    state = evolved(remembered, activation=again)
     return Step(state, (Propose(request_for(state, ruleset, fault=verdict.message)),))
+
+
+def _given_up(fault: Fault, state: Conversation, ruleset: Ruleset) -> Verdict:
+    """What is done after the last fault: the customer is asked if what lacks is theirs to say."""
+    if fault.lacking is not None:
+        field, tool = fault.lacking
+        asking = ask_for(field, tool, state, ruleset)
+        if isinstance(asking, Ask):
+            return asking
+    return handed_off(fault.cause, fault.message)
 
 
 def enacted(
@@ -83,10 +127,40 @@ def enacted(
     state = _on_subject(state, verdict, ruleset)
     done = enact(verdict, state, cause, ruleset, proposal, silent=silent)
     action = action_of(verdict)
-    rested = move(done.state, action)
+    kept = done.state
+    if proposal is not None and isinstance(verdict, Batch | Ask):
+        found = _with_its_reply(done, verdict, proposal, spoken=state.spoken)
+        if found is None:
+            return enacted(state, cause, handed_off("state_too_large", LOOP), ruleset, proposal)
+        kept = found
+    rested = move(kept, action)
     if action == "handoff":
         return Step(left_to_person(rested), done.effects)
     return Step(rested, done.effects)
+
+
+def _with_its_reply(
+    done: Enacted, verdict: Batch | Ask, proposal: Proposal, *, spoken: int
+) -> Conversation | None:
+    """The state with the agent model's reply, which it goes on from; None when that is too long."""
+    if isinstance(verdict, Ask):
+        outcomes = _unasked(verdict, proposal)
+        return with_reply(done.state, proposal, spoken=spoken, outcomes=outcomes)
+    made = [one.event.action_id for one in done.effects if isinstance(one.event, ActionEvent)]
+    names = [call.call_id for call in verdict.calls if call.call_id is not None]
+    actions = dict(zip(names, made, strict=True))
+    return with_reply(
+        done.state, proposal, spoken=spoken, actions=actions, outcomes=verdict.rejected
+    )
+
+
+def _unasked(verdict: Ask, proposal: Proposal) -> list[Envelope]:
+    """What a model is told of its calls when the customer is asked in their place."""
+    if proposal.action == "ask":
+        return []
+    message = f"the customer is asked for {verdict.field} first"
+    fault = CallFault(NOT_MADE, message, retryable=True)
+    return [Envelope(call.call_id, call.tool, error=fault) for call in proposal.calls]
 
 
 def left_to_person(state: Conversation) -> Conversation:
@@ -111,7 +185,7 @@ def stopped(state: Conversation, cause: Input, why: HandoffCause, ruleset: Rules
 def subject_of(verdict: Verdict, ruleset: Ruleset) -> str | None:
     """What a verdict is about; None when it says nothing of that."""
     match verdict:
-        case Call(tool=tool):
+        case Call(tool=tool) | Batch(calls=(Call(tool=tool), *_)):
             return ruleset.catalog.subject_of_tool(tool)
         case Ask(needed_for=needed_for):
             return ruleset.catalog.subject_of_tool(needed_for)

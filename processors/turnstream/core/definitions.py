@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     JsonValue,
@@ -22,7 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from turnstream.core.agents import Agent
+from turnstream.core.business_rules import BusinessRule
 from turnstream.core.contract import Action, HandoffCause
+from turnstream.core.definition import Definition
 from turnstream.core.errors import DefinitionError
 from turnstream.core.events import Provenance
 
@@ -41,12 +42,6 @@ MISSING_PERMISSION = "missing_permission"
 
 FREE_TEXT = "free_text"
 """Reserved field of an agent model's free question; no catalog field may have this name."""
-
-
-class Definition(BaseModel):
-    """Base of every catalog model: immutable, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class Choice(Definition):
@@ -97,7 +92,9 @@ class ArgumentSource(Definition):
     """The catalog field that provides it; the argument's own name by default."""
     provenance: tuple[Provenance, ...] = Field(min_length=1)
     """`session`: the claims; `record`: the record that the customer had selected; `tool_result`: an
-    earlier result; `message`: the customer's words, asked for where they are absent."""
+    earlier result; `message`: the customer's words, asked for where they are absent; `model`: what
+    an agent model makes up, such as the words of a search - the schema and the rules alone bound
+    it."""
     from_result: str | None = None
     """``tool.property`` that provides it, for provenance `tool_result`."""
 
@@ -267,8 +264,14 @@ class Tool(Definition):
     """Permissions of the session's claims, all of them; else rule `missing_permission` refuses."""
     arguments: dict[str, ArgumentSource] = {}
     """Argument name to its sources."""
+    rules: tuple[BusinessRule, ...] = ()
+    """What its schema cannot say of the arguments."""
+    confirm: str | None = None
+    """Field of type `boolean` whose question the customer answers with yes before each call. Its
+    question may name arguments: ``Cancel order {order_id}?``"""
     threshold: Probability | None = None
-    """Least confidence for an automatic call. A write tool without one never runs automatically."""
+    """Least confidence for an automatic call. A write tool without one never runs automatically. An
+    agent model that gives no probability has a confidence of 0."""
     errors: dict[str, ToolErrorRule] = {}
     """Error code to its meaning, for codes by which nothing was done under the call's idempotency
     key, nor will be; any other code is `tool_error` and goes to a person."""
@@ -277,6 +280,11 @@ class Tool(Definition):
     returns_passages: str | None = None
     """Property of the result that holds passages, for a tool that retrieves text."""
     binding: Binding
+
+    @property
+    def may_need_permissions(self) -> bool:
+        """Whether any call of it may be refused for a permission."""
+        return bool(self.required_permissions) or any(rule.kind == "right" for rule in self.rules)
 
 
 class ApprovedAnswer(Definition):
@@ -335,24 +343,6 @@ class Category(Definition):
 
     description: str
     examples: tuple[str, ...] = ()
-
-
-class Agent(Definition):
-    """A set of options under which decisions are made."""
-
-    description: str
-    decider: str = "catalog_rules"
-    """Name of the decider in the configuration."""
-    max_steps: int = Field(default=8, ge=1, le=100, alias="maxSteps")
-    """Decisions about one customer turn; a person takes over at the bound."""
-    max_questions: int = Field(default=2, ge=0, le=20, alias="maxQuestions")
-    """Questions about one request; a person takes over at the bound."""
-    free_questions: bool = Field(default=False, alias="freeQuestions")
-    """For deciders of your own; `catalog_rules` asks approved questions only."""
-    sub_agents: tuple[str, ...] = ()
-    """For deciders of your own; names of other agents."""
-    returns_to: str | None = None
-    """For deciders of your own; the name of another agent."""
 
 
 class Thresholds(Definition):

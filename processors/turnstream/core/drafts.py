@@ -19,8 +19,7 @@ from turnstream.core.effects import Input, Publish
 from turnstream.core.events import Versions
 from turnstream.core.evolution import evolved
 from turnstream.core.identity import action_id, decision_id, text_hash
-from turnstream.core.observation import remembered
-from turnstream.core.policy import HandOff, Refuse, Verdict, decision_of
+from turnstream.core.observation import with_message
 from turnstream.core.ports import Proposal
 from turnstream.core.publications import (
     ActionEvent,
@@ -36,6 +35,7 @@ from turnstream.core.publications import (
 )
 from turnstream.core.questions import locale_of
 from turnstream.core.ruleset import Ruleset
+from turnstream.core.verdicts import AnswerWith, Ask, Call, HandOff, Refuse, Verdict, decision_of
 
 BY_CODE: Final = "code"
 """What stands for the model's name in a decision that no model was asked for."""
@@ -71,6 +71,8 @@ class Draft:
         cause: the input that led to it; ids are made of its source.
         ruleset: the compiled catalog.
         proposal: the decider's reply, or None when code decided alone.
+        index: position among the actions of the same decision, from 0.
+        size: actions of the same decision.
     """
 
     def __init__(
@@ -79,12 +81,17 @@ class Draft:
         cause: Input,
         ruleset: Ruleset,
         proposal: Proposal | None,
+        *,
+        index: int = 0,
+        size: int = 1,
     ) -> None:
         self.conversation = conversation
         self.cause = cause
         self.ruleset = ruleset
         self.proposal = proposal
-        self.id = action_id(cause.conversation_id, cause.source, cause.given_up)
+        self.index = index
+        self.size = size
+        self.id = action_id(cause.conversation_id, cause.source, cause.given_up + index)
         self.sequence = following(conversation, cause)
 
     @property
@@ -94,7 +101,7 @@ class Draft:
 
     def action(
         self,
-        verdict: Verdict,
+        verdict: AnswerWith | Call | Ask | Refuse | HandOff,
         *,
         answer: AnswerPayload | None = None,
         call: CallPayload | None = None,
@@ -118,6 +125,8 @@ class Draft:
                 input_no=conversation.input_no,
                 seen=dict(conversation.watermarks),
                 step=activation.steps + 1 if activation is not None else 0,
+                batch_index=self.index,
+                batch_size=self.size,
                 sequence=self.sequence,
                 decision=decision,
                 answer=answer,
@@ -195,7 +204,7 @@ class Draft:
         limits = self.ruleset.limits
         return evolved(
             state,
-            history=remembered(state.history, Spoken("assistant", text, self.cause.now), limits),
+            **with_message(state, Spoken("assistant", text, self.cause.now), limits),
             sent=(*state.sent, text_hash(text))[-limits.remembered_messages :],
         )
 

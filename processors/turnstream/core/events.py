@@ -19,7 +19,7 @@ Millis = Annotated[int, Field(ge=0, le=2**53)]
 """Milliseconds since the Unix epoch, UTC."""
 
 Role = Literal["customer", "agent", "assistant", "system"]
-Provenance = Literal["session", "record", "tool_result", "message"]
+Provenance = Literal["session", "record", "tool_result", "message", "model"]
 ToolOutcome = Literal["done", "failed", "outcome_unknown", "denied"]
 ControlKind = Literal["take_over", "hand_back", "close", "cancel", "forget"]
 TimerKind = Literal["call_deadline", "answer_deadline", "question_expiry", "conversation_close"]
@@ -154,7 +154,8 @@ class ToolResult(Event):
     versions: Versions
     """Of the decision that ordered the call."""
     arguments_hash: str
-    """SHA-256 of the arguments as the model gave them."""
+    """SHA-256 of the arguments as the model gave them, parsed and written as compact JSON; of those
+    that were sent where code filled them."""
     body_hash: str | None = None
     """SHA-256 of the bytes as sent."""
     used_hash: str | None = None

@@ -20,6 +20,9 @@ TOO_LARGE: Final = "result_too_large"
 UNREADABLE: Final = "result_unreadable"
 """Error code of a result that is not a JSON object, or holds a number that JSON does not have."""
 
+_DEPTH: Final = 100
+"""Deepest nesting of a result: the reader of records ends with an error at twice as much."""
+
 _OVERHEAD_BYTES: Final = 400
 """Bytes of a fact beside its result, its error code and the values it was called with."""
 
@@ -86,8 +89,22 @@ def with_fact(
         kept = kept[1:]
     if total <= limits.facts_bytes:
         return kept
-    bare = replace(fact, result=None, error_code=TOO_LARGE, size=_OVERHEAD_BYTES, fields={})
+    bare = without_result(fact)
     return (*_fitting(kept[:-1], limits.facts_bytes - bare.size), bare)
+
+
+def without_result(fact: Fact) -> Fact:
+    """What is kept of a fact whose result does not fit."""
+    return replace(fact, result=None, error_code=TOO_LARGE, size=_OVERHEAD_BYTES, fields={})
+
+
+def results_found(conversation: Conversation) -> dict[str, list[Mapping[str, JsonValue]]]:
+    """Tool to the results of it that may be used, oldest first."""
+    found: dict[str, list[Mapping[str, JsonValue]]] = {}
+    for fact in conversation.facts:
+        if fact.result is not None and not fact.superseded and fact.outcome == "done":
+            found.setdefault(fact.tool, []).append(fact.result)
+    return found
 
 
 def supports(fact: Fact, answer_id: str, ruleset: Ruleset) -> bool:
@@ -146,18 +163,22 @@ def _object(text: str) -> Mapping[str, JsonValue] | None:
         found = from_json(text, allow_inf_nan=False)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and _finite(found) else None
+    return found if isinstance(found, dict) and _storable(found) else None
 
 
-def _finite(value: JsonValue) -> bool:
-    """False when a number has overflowed: 1e999 is read as infinity, which JSON cannot write."""
+def _storable(value: JsonValue, depth: int = _DEPTH) -> bool:
+    """False for what no record can hold.
+
+    A number may have overflowed: 1e999 is read as infinity, which JSON cannot write. And what is
+    nested deeper could be written and never be read again.
+    """
     match value:
         case float():
             return math.isfinite(value)
         case dict():
-            return all(_finite(one) for one in value.values())
+            return depth > 0 and all(_storable(one, depth - 1) for one in value.values())
         case list():
-            return all(_finite(one) for one in value)
+            return depth > 0 and all(_storable(one, depth - 1) for one in value)
     return True
 
 

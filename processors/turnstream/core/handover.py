@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from pydantic import JsonValue
-from pydantic_core import to_json
 
 from turnstream.core.arguments import settled
 from turnstream.core.conversation import Conversation
-from turnstream.core.policy import HandOff
 from turnstream.core.publications import CallMade, KnownValue
+from turnstream.core.rendering import as_text
 from turnstream.core.ruleset import Ruleset
+from turnstream.core.verdicts import HandOff
 
 _SUMMARY_CHARACTERS: Final = 280
 """Characters of the customer's last message in a handoff's summary; the history has the rest."""
@@ -40,15 +40,6 @@ def answer_values(answer_id: str, conversation: Conversation, ruleset: Ruleset) 
         elif (known := settled(name, conversation)) is not None:
             values[name] = known
     return values
-
-
-def as_text(value: JsonValue) -> str:
-    """A JSON value as it stands in a sentence."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return ", ".join(as_text(one) for one in value)
-    return to_json(value).decode()
 
 
 def summary_of(verdict: HandOff, conversation: Conversation) -> str:

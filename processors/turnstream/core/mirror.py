@@ -7,6 +7,7 @@ takes back a decision that the live side did not take.
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from turnstream.core.calls import call_fingerprint
 from turnstream.core.conversation import (
     Activation,
     Conversation,
@@ -17,10 +18,9 @@ from turnstream.core.conversation import (
 )
 from turnstream.core.events import LiveAction
 from turnstream.core.evolution import evolved
-from turnstream.core.handover import as_text
-from turnstream.core.observation import remembered
-from turnstream.core.policy import call_fingerprint
+from turnstream.core.observation import with_message
 from turnstream.core.publications import ActionEvent
+from turnstream.core.rendering import as_text
 from turnstream.core.ruleset import Ruleset
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -89,6 +89,10 @@ def follow(state: Conversation, action: ActionEvent, ruleset: Ruleset) -> Conver
                 restricted=question.restricted,
                 asked_at=action.decided_at,
                 expires_at=question.expires_at,
+                # Which arguments were shown is not published: a yes is for the tool.
+                confirms=question.needed_for
+                if question.field == _confirmed_by(question.needed_for, ruleset)
+                else None,
             ),
         )
     said = action.question or action.refusal or action.handoff
@@ -119,6 +123,11 @@ def follow_person(state: Conversation, live: LiveAction, ruleset: Ruleset) -> Co
     return evolved(state, phase="waiting_reply", open_question=question, unanswered=())
 
 
+def _confirmed_by(tool: str, ruleset: Ruleset) -> str | None:
+    definition = ruleset.catalog.tools.get(tool)
+    return definition.confirm if definition is not None else None
+
+
 def _spent(activation: Activation, action: ActionEvent) -> Activation:
     """Count a question or a call against the activation's budgets, as the live side has."""
     question, call = action.question, action.call
@@ -134,7 +143,8 @@ def _spent(activation: Activation, action: ActionEvent) -> Activation:
             **activation.called,
             call_fingerprint(call.tool, arguments): activation.progress,
         }
-        return evolved(activation, called=called)
+        confirming = {name: yes for name, yes in activation.confirming.items() if name != call.tool}
+        return evolved(activation, called=called, confirming=confirming)
     return activation
 
 
@@ -179,4 +189,4 @@ def _fields(tool: str, arguments_json: str, ruleset: Ruleset) -> dict[str, str]:
 
 def _said(state: Conversation, text: str, at: int, ruleset: Ruleset) -> Conversation:
     message = Spoken("assistant", text, at)
-    return evolved(state, history=remembered(state.history, message, ruleset.limits))
+    return evolved(state, **with_message(state, message, ruleset.limits))

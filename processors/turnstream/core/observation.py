@@ -11,6 +11,7 @@ The same happens when another customer is authenticated: what was got for one is
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypedDict
 
 from pydantic_core import to_json
 
@@ -39,7 +40,22 @@ from turnstream.core.ruleset import Limits, Ruleset
 Values = Mapping[str, Mapping[Provenance, Value]]
 
 
-def remembered(history: tuple[Spoken, ...], message: Spoken, limits: Limits) -> tuple[Spoken, ...]:
+class History(TypedDict):
+    """Fields of the state that a message changes."""
+
+    history: tuple[Spoken, ...]
+    spoken: int
+
+
+def with_message(conversation: Conversation, message: Spoken, limits: Limits) -> History:
+    """The history with one more message."""
+    return {
+        "history": _remembered(conversation.history, message, limits),
+        "spoken": conversation.spoken + 1,
+    }
+
+
+def _remembered(history: tuple[Spoken, ...], message: Spoken, limits: Limits) -> tuple[Spoken, ...]:
     """Append a message, cutting it and the oldest ones to the limits."""
     text = shortened(message.text, limits.message_characters)
     if text is not message.text:
@@ -98,7 +114,7 @@ def listen(
         locale = None
     return evolved(
         conversation,
-        history=remembered(conversation.history, Spoken(role, turn.text, turn.occurred_at), limits),
+        **with_message(conversation, Spoken(role, turn.text, turn.occurred_at), limits),
         turn_ids=noted(conversation, turn, limits),
         channel_id=turn.channel_id if mine else conversation.channel_id or turn.channel_id,
         tenant_id=(turn.tenant_id if mine else None) or conversation.tenant_id or turn.tenant_id,
@@ -268,8 +284,13 @@ def _of_another_customer(
         return conversation
     tools = ruleset.catalog.tools
     public = {name for name, tool in tools.items() if tool.data_scope == "public"}
+    activation = conversation.activation
+    if activation is not None and (activation.loop or activation.confirming):
+        # What a model has said since may repeat what it was told about the other customer.
+        activation = evolved(activation, loop=(), confirming={})
     return evolved(
         conversation,
+        activation=activation,
         outstanding=tuple(
             one if one.kind == "answer" or one.name in public else _superseded(one)
             for one in conversation.outstanding

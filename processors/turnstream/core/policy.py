@@ -3,172 +3,58 @@
 :func:`judge` takes a decider's proposal and the conversation, and gives one of two things: what
 will really be done, checked against the contract, the catalog, the session's rights, the
 thresholds and the budgets; or a fault, when the proposal itself is broken. A fault is never
-repaired into an action: the decider gets one more try that names it, then a person takes over.
+repaired into an action: the decider gets a bounded number of tries that name it, then a person
+takes over.
 
 Rights come from session claims only. Nothing that a customer writes, and nothing in a document or a
 tool's result, grants any.
 """
 
-import hashlib
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final, assert_never
 
-from pydantic import JsonValue
-from pydantic_core import to_json
-
-from turnstream.core.arguments import Filled, fill, find
+from turnstream.core.agents import FinalAnswer
+from turnstream.core.arguments import find
 from turnstream.core.bounds import (
     ANSWER_CHARACTERS,
-    CALL_BYTES,
+    OUTPUT_BYTES,
     QUESTION_BYTES,
     cleaned,
     exceeds,
 )
+from turnstream.core.calls import call_of
 from turnstream.core.contract import (
     ACTIONS,
     HANDOFF_CAUSES,
     REASON_CODES,
     Action,
-    Decision,
-    HandoffCause,
     ReasonCode,
     faults,
     reason_for,
 )
-from turnstream.core.conversation import Activation, Conversation
-from turnstream.core.definitions import FREE_TEXT, MISSING_PERMISSION, Tool
-from turnstream.core.evolution import dataclass
+from turnstream.core.conversation import Conversation
+from turnstream.core.definitions import FREE_TEXT
 from turnstream.core.facts import supports
+from turnstream.core.json_arguments import Unparsed, parsed
 from turnstream.core.ports import Proposal
 from turnstream.core.questions import Offer, offer_of
 from turnstream.core.ruleset import ArgumentPlan, Ruleset
+from turnstream.core.verdicts import (
+    AnswerWith,
+    Ask,
+    Fault,
+    HandOff,
+    Refuse,
+    Verdict,
+    handed_off,
+    open_activation,
+    unless_doubtful,
+)
 
 _ACTIONS: Final = frozenset(ACTIONS)
 _REASONS: Final = frozenset(REASON_CODES)
 _CAUSES: Final = frozenset(HANDOFF_CAUSES)
 
-
-@dataclass(frozen=True, slots=True)
-class AnswerWith:
-    """Give an approved answer, or a model's own text."""
-
-    answer_id: str | None
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Call a tool."""
-
-    tool: str
-    filled: Filled
-    fingerprint: str
-    """Hash of tool and arguments, for the no-progress stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask the customer for a field."""
-
-    field: str
-    needed_for: str
-    offer: Offer
-    """The approved question as it will be asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Refuse what a rule of the catalog forbids."""
-
-    rule: str
-    detail: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HandOff:
-    """Bring a person in."""
-
-    cause: HandoffCause | None
-    reason: ReasonCode
-    detail: str | None = None
-
-
-Verdict = AnswerWith | Call | Ask | Refuse | HandOff
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why a proposal cannot be acted on."""
-
-    cause: HandoffCause
-    """`contradiction` or `schema_fail`: what the handoff says if the fault remains."""
-    message: str
-    """Names the fault for the decider's second try: names of the catalog, no customer text."""
-
-
-def action_of(verdict: Verdict) -> Action:
-    """The action of the contract that a verdict is."""
-    match verdict:
-        case AnswerWith():
-            return "answer"
-        case Call():
-            return "call_tool"
-        case Ask():
-            return "ask"
-        case Refuse():
-            return "refuse"
-        case HandOff():
-            return "handoff"
-        case _ as unreachable:
-            assert_never(unreachable)
-
-
-def decision_of(verdict: Verdict) -> Decision:
-    """The row of the contract that a verdict fills."""
-    match verdict:
-        case AnswerWith():
-            return _ANSWER
-        case Call(tool=tool):
-            return _calling(tool)
-        case Ask(field=field):
-            return _asking(field)
-        case Refuse():
-            return _REFUSE
-        case HandOff(reason=reason):
-            return _HANDOFF[reason]
-        case _ as unreachable:
-            assert_never(unreachable)
-
-
-# One decision per tool and per field, made once: both come from the catalog, which is finite.
-@lru_cache(maxsize=1024)
-def _calling(tool: str) -> Decision:
-    return Decision(
-        action="call_tool", tool=tool, missing_field=None, reason_code="lookup_required"
-    )
-
-
-@lru_cache(maxsize=1024)
-def _asking(field: str) -> Decision:
-    return Decision(action="ask", tool=None, missing_field=field, reason_code="missing_input")
-
-
-_ANSWER: Final = Decision(
-    action="answer", tool=None, missing_field=None, reason_code="context_sufficient"
-)
-_REFUSE: Final = Decision(
-    action="refuse", tool=None, missing_field=None, reason_code="policy_block"
-)
-_HANDOFF: Final = {
-    reason: Decision(action="handoff", tool=None, missing_field=None, reason_code=reason)
-    for reason in ("unsupported", "uncertain")
-}
-
-
-def handed_off(cause: HandoffCause, detail: str | None = None) -> HandOff:
-    """A handoff of our own, with the reason that its cause maps to."""
-    return HandOff(cause, reason_for(cause), detail)
+_NAMED_BY_CALLS: Final = "the tools of the calls"
 
 
 def judge(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Verdict | Fault:
@@ -186,7 +72,7 @@ def judge(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> V
         return Fault("schema_fail", f"unknown reason_code; allowed: {', '.join(REASON_CODES)}")
     known: Action = action
     reason: ReasonCode = proposal.reason_code
-    broken = faults(known, proposal.tool, proposal.missing_field, reason)
+    broken = (*_faults_of_calls(proposal, known), *_faults_of_row(proposal, known, reason))
     if broken:
         return Fault("contradiction", "; ".join(broken))
     if known != "handoff" and not _are_probabilities(proposal):
@@ -195,7 +81,7 @@ def judge(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> V
         case "answer":
             return _answer(proposal, conversation, ruleset)
         case "call_tool":
-            return _call(proposal, conversation, ruleset)
+            return call_of(proposal, conversation, ruleset)
         case "ask":
             return _ask(proposal, conversation, ruleset)
         case "refuse":
@@ -206,6 +92,30 @@ def judge(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> V
             assert_never(unreachable)
 
 
+def _faults_of_row(proposal: Proposal, action: Action, reason: ReasonCode) -> tuple[str, ...]:
+    tool = proposal.tool
+    if action == "call_tool" and proposal.calls:
+        # The calls name their tools themselves, existing ones or not.
+        tool = tool or _NAMED_BY_CALLS
+    return faults(action, tool, proposal.missing_field, reason)
+
+
+def _faults_of_calls(proposal: Proposal, action: Action) -> tuple[str, ...]:
+    """How an agent model's calls contradict the step that its reply is."""
+    if not proposal.calls:
+        return ()
+    match action:
+        case "call_tool":
+            named = proposal.tool is None or any(
+                call.tool == proposal.tool for call in proposal.calls
+            )
+            return () if named else ("the tool is none of those that are called",)
+        case "ask":
+            alone = len(proposal.calls) == 1
+            return () if alone else ("a question is asked alone: call tools first, or ask",)
+    return (f"action {action!r} makes no call",)
+
+
 def _are_probabilities(proposal: Proposal) -> bool:
     # NaN fails here: it compares false with everything.
     margin = proposal.margin
@@ -214,6 +124,9 @@ def _are_probabilities(proposal: Proposal) -> bool:
 
 def _answer(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Verdict | Fault:
     if proposal.answer_id is None:
+        final = ruleset.catalog.agents[conversation.agent].final_answer
+        if final is not None or proposal.output is not None:
+            return _final_answer(final, proposal, conversation, ruleset)
         text = cleaned(proposal.text or "")
         if not text.strip():
             return Fault("schema_fail", "an answer needs an approved answer or a text")
@@ -222,14 +135,14 @@ def _answer(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
                 "schema_fail",
                 f"the answer has {len(text)} characters; at most {ANSWER_CHARACTERS} are allowed",
             )
-        return _unless_doubtful(proposal, AnswerWith(None, text), ruleset)
+        return unless_doubtful(proposal, AnswerWith(None, text), ruleset)
     answer_id = proposal.answer_id
     answer = ruleset.catalog.answers.get(answer_id)
     if answer is None:
         allowed = ", ".join(ruleset.catalog.answers)
         return Fault("schema_fail", f"unknown answer; allowed: {allowed}")
     if answer.of_tool is not None:
-        opened = _activation(conversation).opened_at_input
+        opened = open_activation(conversation).opened_at_input
         if not any(
             fact.tool == answer.of_tool
             and fact.at_input >= opened
@@ -240,51 +153,53 @@ def _answer(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
                 "contradiction",
                 f"answer {answer_id!r} presents a result of {answer.of_tool!r}, and there is none",
             )
-    return _unless_doubtful(proposal, AnswerWith(answer_id, None), ruleset)
+    return unless_doubtful(proposal, AnswerWith(answer_id, None), ruleset)
 
 
-def _call(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Verdict | Fault:
-    name = proposal.tool or ""
-    tool = ruleset.catalog.tools.get(name)
-    if tool is None:
-        return Fault("schema_fail", f"unknown tool; allowed: {', '.join(ruleset.catalog.tools)}")
-    barred = _barred(name, tool, conversation)
-    if barred is not None:
-        return barred
-    filled = fill(name, conversation, ruleset)
-    if filled.blocked:
-        return handed_off("tool_unavailable", f"{name} lacks {', '.join(filled.blocked)}")
-    unknown = (*filled.missing, *filled.ambiguous)
-    if unknown:
-        return Fault(
-            "contradiction", f"tool {name!r} cannot be called: {', '.join(unknown)} is not known"
-        )
-    characters = sum(len(field) + len(value) + 32 for field, value in filled.fields.items())
-    if exceeds(filled.fields, CALL_BYTES, characters=characters):
-        return handed_off("state_too_large", f"the arguments of {name}")
-    check = ruleset.checks.get(name)
-    broken = check(filled.arguments) if check is not None else None
+def _final_answer(
+    final: FinalAnswer | None, proposal: Proposal, conversation: Conversation, ruleset: Ruleset
+) -> Verdict | Fault:
+    """An answer in the form that its agent declares for it."""
+    if final is None:
+        return Fault("contradiction", "the agent declares no schema for its final answer")
+    given = proposal.output
+    if not isinstance(given, str | dict):
+        return Fault("schema_fail", "final answer: expected a JSON object")
+    output = parsed(given)
+    if isinstance(output, Unparsed):
+        return Fault("schema_fail", f"final answer: {output.message}")
+    check = ruleset.answer_checks.get(conversation.agent)
+    broken = check(output) if check is not None else None
     if broken is not None:
-        return handed_off("schema_fail", f"{name} {broken.path}: {broken.keyword}")
-    fingerprint = call_fingerprint(name, filled.arguments)
-    activation = _activation(conversation)
-    if activation.called.get(fingerprint, -1) >= activation.progress:
-        return handed_off("no_progress", f"{name} again with equal arguments")
-    if tool.effect == "write" and tool.threshold is None:
-        return handed_off("below_threshold", f"{name} has no threshold")
-    return _unless_doubtful(proposal, Call(name, filled, fingerprint), ruleset)
+        return Fault("schema_fail", f"final answer {_place(broken.path, final)}: {broken.keyword}")
+    said = output.get(final.text)
+    text = cleaned(said) if isinstance(said, str) else ""
+    if not text.strip() or len(text) > ANSWER_CHARACTERS:
+        return Fault(
+            "schema_fail",
+            f"final answer /{final.text}: expected a text of 1 to {ANSWER_CHARACTERS} characters",
+        )
+    if exceeds(output, OUTPUT_BYTES, characters=OUTPUT_BYTES):
+        return Fault("schema_fail", f"final answer: more than {OUTPUT_BYTES} bytes of JSON")
+    return unless_doubtful(proposal, AnswerWith(None, text, output), ruleset)
 
 
-def _barred(name: str, tool: Tool, conversation: Conversation) -> Verdict | None:
-    """What is done instead of a call that the session does not allow."""
-    session = conversation.session
-    granted = session.permissions if session is not None else ()
-    lacking = [one for one in tool.required_permissions if one not in granted]
-    if lacking:
-        return Refuse(MISSING_PERMISSION, ", ".join(lacking))
-    if tool.data_scope == "own" and (session is None or not session.subject_id):
-        return handed_off("tool_unavailable", f"{name} needs an authenticated customer")
-    return None
+def _place(path: str, final: FinalAnswer) -> str:
+    """Where an answer breaks its schema: a property that the schema names, or nothing."""
+    declared = final.content.get("properties")
+    name = path.split("/")[1] if path else ""
+    return f"/{name}" if isinstance(declared, dict) and name in declared else "/"
+
+
+def ask_for(
+    field: str, tool: str, conversation: Conversation, ruleset: Ruleset
+) -> Ask | HandOff | None:
+    """The question for a field that a call lacks; None where the tool does not take it."""
+    plan = next((plan for plan in ruleset.plans.get(tool, ()) if plan.field == field), None)
+    if plan is None or field not in ruleset.catalog.fields:
+        return None
+    offer = offer_of(field, tool, conversation, ruleset)
+    return _unaskable(plan, offer, conversation, ruleset) or Ask(field, tool, offer)
 
 
 def _ask(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Verdict | Fault:
@@ -303,7 +218,7 @@ def _ask(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Ve
     stopped = _unaskable(plan, offer, conversation, ruleset)
     if stopped is not None:
         return stopped
-    return _unless_doubtful(proposal, Ask(field, needed_for, offer), ruleset)
+    return unless_doubtful(proposal, Ask(field, needed_for, offer), ruleset)
 
 
 def _unaskable(
@@ -317,7 +232,7 @@ def _unaskable(
     channel = ruleset.catalog.channels.get(conversation.channel_id)
     if channel is None or not channel.interactive:
         return handed_off("no_interactive_channel")
-    activation = _activation(conversation)
+    activation = open_activation(conversation)
     if activation.asked.get(plan.field, -1) >= activation.progress:
         return handed_off("no_progress", f"{plan.field} asked again without a new value")
     if activation.questions >= ruleset.catalog.agents[conversation.agent].max_questions:
@@ -349,7 +264,7 @@ def _known(plan: ArgumentPlan, conversation: Conversation, tool: str, ruleset: R
 def _refuse(proposal: Proposal, ruleset: Ruleset) -> Verdict | Fault:
     if proposal.rule not in ruleset.catalog.rules or proposal.rule is None:
         return Fault("schema_fail", f"unknown rule; allowed: {', '.join(ruleset.catalog.rules)}")
-    return _unless_doubtful(proposal, Refuse(proposal.rule), ruleset)
+    return unless_doubtful(proposal, Refuse(proposal.rule), ruleset)
 
 
 def _hand_off(proposal: Proposal, reason: ReasonCode) -> Verdict | Fault:
@@ -359,40 +274,3 @@ def _hand_off(proposal: Proposal, reason: ReasonCode) -> Verdict | Fault:
     if cause not in _CAUSES:
         return Fault("schema_fail", f"unknown cause; allowed: {', '.join(HANDOFF_CAUSES)}")
     return HandOff(cause, reason_for(cause))
-
-
-def _unless_doubtful(proposal: Proposal, verdict: Verdict, ruleset: Ruleset) -> Verdict:
-    """Hold an action back when its confidence or margin is below what is demanded of it.
-
-    The catalog and a calibration may both demand something; the greater counts.
-    """
-    thresholds = ruleset.catalog.thresholds
-    action = action_of(verdict)
-    least = max(thresholds.of(action), proposal.least_confidence)
-    if isinstance(verdict, Call):
-        least = max(least, ruleset.catalog.tools[verdict.tool].threshold or 0.0)
-    if proposal.confidence < least:
-        return handed_off("below_threshold", f"{action} at {proposal.confidence:.3f}")
-    if proposal.margin is not None and proposal.margin < thresholds.near_tie_margin:
-        return handed_off("near_tie", f"{action} with margin {proposal.margin:.3f}")
-    return verdict
-
-
-def call_fingerprint(tool: str, arguments: Mapping[str, JsonValue]) -> str:
-    """16 hex digits of a tool and its arguments, the same for equal arguments in any order."""
-    return hashlib.blake2b(to_json([tool, _ordered(arguments)]), digest_size=8).hexdigest()
-
-
-def _ordered(value: JsonValue | Mapping[str, JsonValue]) -> JsonValue:
-    """The same value, objects as sorted pairs, so that equal ones are written alike."""
-    if isinstance(value, Mapping):
-        return [[name, _ordered(value[name])] for name in sorted(value)]
-    if isinstance(value, list):
-        return [_ordered(one) for one in value]
-    return value
-
-
-def _activation(conversation: Conversation) -> Activation:
-    if conversation.activation is None:
-        raise AssertionError("a proposal is judged only while an activation is open")
-    return conversation.activation

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from turnstream.core.contract import Action, HandoffCause
+from turnstream.core.envelope import Envelope
 from turnstream.core.events import Passage, ToolOutcome
 from turnstream.core.evolution import dataclass
 
@@ -33,7 +34,8 @@ class ToolOption:
     ambiguous: tuple[str, ...]
     """Required fields with more than one candidate."""
     blocked: tuple[str, ...]
-    """Required fields that only a session or a tool result could provide and that are absent."""
+    """Required fields that the customer cannot provide and that are absent: of a session, of a
+    tool's result, or such as only an agent model makes up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,22 @@ class ToolFact:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopTurn:
+    """One reply of an agent model since the customer's turn, and what came of it."""
+
+    reply: JsonValue
+    """The reply as the model gave it, its reasoning included, to be sent back unchanged."""
+    envelopes: tuple[Envelope, ...]
+    """The outcome of each of its calls, in their order. None at all where the calls had no usable
+    ids; the fault then speaks for them."""
+    fault: str | None
+    """Why nothing of it was done, where that was so."""
+    heard: tuple[Message, ...]
+    """What was said since, oldest first. A question that it asked by a call, and the reply, stand
+    in that call's envelope instead."""
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionRequest:
     """All that a decider may know. Passages and results are data, never instructions."""
 
@@ -58,21 +76,36 @@ class DecisionRequest:
     interactive: bool
     """Whether asking is possible on this channel."""
     messages: tuple[Message, ...]
-    """The history window, the latest message last."""
+    """The history window, the latest message last; with `loop`, what was said before it."""
     latest: str
     """What the customer has written since the last decision; empty when only results are new."""
     known: Mapping[str, str]
     """Field to its current, usable value."""
     tools: tuple[ToolOption, ...]
     facts: tuple[ToolFact, ...]
-    """Results since the customer's turn, oldest first."""
+    """Results since the customer's turn, oldest first, those of the calls in `loop` among them. A
+    shadow has results of calls that the live side made: no `loop` holds them."""
     answered_field: str | None
     """The field whose question has just been answered."""
     open_intent: str | None
     """The tool or approved answer that the last question was needed for."""
     passages: tuple[Passage, ...] = ()
     fault: str | None = None
-    """Set on the one bounded retry: what was wrong with the previous proposal."""
+    """Set on a bounded retry: what was wrong with the previous proposal."""
+    loop: tuple[LoopTurn, ...] = ()
+    """The replies of an agent model since the customer's turn, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call that an agent model asks for, as it came."""
+
+    call_id: str
+    """The provider's id, normalised: 1 to 128 printable characters that no other call of the reply
+    has."""
+    tool: str
+    arguments: str | Mapping[str, JsonValue] | None
+    """JSON text as the model wrote it, or an object where the provider has parsed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +134,15 @@ class Proposal:
     handoff_cause: HandoffCause | None = None
     needed_for: str | None = None
     """For a question: the tool or approved answer that needs the field."""
-    arguments: Mapping[str, JsonValue] | None = None
-    """Arguments that an agent model proposed; None when code fills them."""
+    calls: tuple[ProposedCall, ...] = ()
+    """The calls of an agent model's reply; none when code fills the arguments of `tool`. Where it
+    asks a question, the call by which it asked."""
+    reply: JsonValue = None
+    """The agent model's reply, to be given back in `DecisionRequest.loop`. It is kept in the state,
+    whole or not at all. Arguments that cannot be parsed do not belong into it as they came: no
+    provider takes them back, and they may be of any length."""
+    output: JsonValue = None
+    """The final answer of an agent that declares a schema for it: an object, or its JSON text."""
     diagnostics: Mapping[str, JsonValue] = field(default_factory=dict)
     """Anything else worth keeping, JSON only, no customer text.
 

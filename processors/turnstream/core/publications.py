@@ -52,6 +52,9 @@ class AnswerPayload(Event):
     values: dict[str, str] = {}  # noqa: RUF012 - pydantic gives each model its own
     """Placeholder name to value, taken from tool results and known fields."""
     passages: tuple[Passage, ...] = ()
+    output_json: str | None = None
+    """The whole final answer of an agent that declares a schema for it; a JSON object, of which
+    `text` is a part."""
 
 
 class CallPayload(Event):
@@ -61,6 +64,9 @@ class CallPayload(Event):
     tool: str
     arguments_json: str
     """The checked arguments, a JSON object."""
+    model_arguments_json: str | None = None
+    """The arguments as an agent model gave them, where it gave them; what code dropped or filled in
+    is the difference."""
     provenance: dict[str, Provenance | Unrecognized]
     """Argument name to where its value came from."""
     effect: Literal["read", "write"] | Unrecognized
@@ -163,6 +169,9 @@ class ActionEvent(Event):
     step: int
     """Decisions made since the customer's turn, this one included."""
     batch_index: int = 0
+    """Position among the actions of the same decision, from 0."""
+    batch_size: int = 1
+    """Actions of the same decision, this one included: the calls of one reply of a model."""
     sequence: int
     """Increases over the actions of a conversation."""
     decision: Decision

@@ -6,10 +6,12 @@ conversation. The end is said once: in the action that the same input led to, or
 where there is no action.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turnstream.core.bounds import SUGGESTIONS
+from pydantic import JsonValue
+
+from turnstream.core.bounds import SUGGESTIONS, cleaned
 from turnstream.core.conversation import Conversation, EndedHow, Ending, OpenQuestion
 from turnstream.core.definitions import localized
 from turnstream.core.effects import Input, Publish
@@ -23,6 +25,7 @@ from turnstream.core.publications import (
     OutcomeOf,
     Suggestion,
 )
+from turnstream.core.rendering import MissingValue, as_text, filled_in
 from turnstream.core.ruleset import Ruleset
 
 _REMEMBERED_QUESTIONS: Final = 16
@@ -56,6 +59,31 @@ def locale_of(conversation: Conversation, ruleset: Ruleset) -> str:
     channel = ruleset.catalog.channels.get(conversation.channel_id)
     default = channel.default_locale if channel is not None else None
     return default or ruleset.catalog.default_locale
+
+
+def confirmation_of(
+    field: str,
+    tool: str,
+    arguments: Mapping[str, JsonValue],
+    conversation: Conversation,
+    ruleset: Ruleset,
+) -> Offer:
+    """Put the question whether a call may be made, naming what it is made with.
+
+    Nothing is offered from what was said before: a yes to another call is no yes to this one.
+    """
+    catalog = ruleset.catalog
+    definition = catalog.fields[field]
+    wanted = locale_of(conversation, ruleset)
+    texts = definition.question_for.get(tool) or definition.question
+    if not texts:
+        return Offer("", wanted, ())
+    locale, text = localized(texts, wanted, catalog.default_locale)
+    try:
+        text = filled_in(text, {name: as_text(value) for name, value in arguments.items()})
+    except MissingValue:
+        text = ""
+    return Offer(cleaned(text), locale, ())
 
 
 def offer_of(field: str, needed_for: str, conversation: Conversation, ruleset: Ruleset) -> Offer:
@@ -102,6 +130,15 @@ def ended(state: Conversation, how: EndedHow) -> Conversation:
         ended_questions=endings,
         timers=tuple(one for one in state.timers if one.timer_id != expiry),
     )
+
+
+def with_yes_or_no(state: Conversation, question: OpenQuestion, reply: str) -> Conversation:
+    """Keep the reply to a question whether a call may be made, for that very call."""
+    activation = state.activation
+    if question.confirms is None or activation is None:
+        return state
+    confirming = {**activation.confirming, question.confirms: reply == "true"}
+    return evolved(state, activation=evolved(activation, confirming=confirming))
 
 
 def expiry_timer(question_id: str) -> str:

@@ -1,12 +1,14 @@
 """The stored form of a conversation: UTF-8 JSON, its version first.
 
-A record is read by the version that wrote it. One of a newer version is left untouched for a
-worker of that version. One that cannot be read - of an older version without a migration, or no
-conversation at all - never becomes a conversation that starts afresh: :func:`lost` is what remains
-of it, and whatever happens next in it ends in a handoff.
+A record is read by the version that wrote it and by later ones. Version 1 knew no replies of agent
+models and did not count the messages. One of a newer version is left untouched for a worker of that
+version. One that cannot be read - of a version without a migration, or no conversation at all -
+never becomes a conversation that starts afresh: :func:`lost` is what remains of it, and whatever
+happens next in it ends in a handoff.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue, ValidationError
@@ -14,9 +16,15 @@ from pydantic_core import from_json
 
 from turnstream.core.conversation import RECORD, RECORD_VERSION, Activation, Conversation
 from turnstream.core.errors import TurnstreamError
+from turnstream.core.evolution import evolved
 
 _PRESENT: Final = b'{"record_version":%d,' % RECORD_VERSION
 """How every record of this version begins, as :func:`dump` writes it."""
+
+_FIRST: Final = 1
+"""The oldest version with a migration."""
+
+_BEFORE: Final = b'{"record_version":%d,' % _FIRST
 
 
 class RecordTooNew(TurnstreamError):
@@ -60,10 +68,12 @@ def load(value: bytes) -> Conversation:
         RecordTooNew: its version is higher than ours.
         RecordUnreadable: it is not JSON, has no version of ours, or does not hold a conversation.
     """
-    if not value.startswith(_PRESENT):
-        _check_version(value)
+    before = value.startswith(_BEFORE)
+    if not before and not value.startswith(_PRESENT):
+        before = _checked_version(value) == _FIRST
     try:
-        return RECORD.validate_json(value)
+        found = RECORD.validate_json(value)
+        return _migrated(found) if before else found
     except ValidationError as error:
         # The values are a customer's: the places alone are safe to show.
         places = ", ".join(
@@ -111,7 +121,23 @@ def watermarks_in(content: JsonValue) -> dict[str, int]:
     return {topic: offset for topic, offset in found.items() if type(offset) is int and offset >= 0}
 
 
-def _check_version(value: bytes) -> None:
+def _migrated(found: Conversation) -> Conversation:
+    """A conversation of version 1: only the messages that are left can be counted.
+
+    Which of them were written since the work began is not known, so none counts as if it was.
+    """
+    spoken = len(found.history)
+    activation, backlog = found.activation, found.backlog
+    return evolved(
+        found,
+        record_version=RECORD_VERSION,
+        spoken=spoken,
+        activation=evolved(activation, spoken=spoken) if activation is not None else None,
+        backlog=replace(backlog, spoken=spoken) if backlog is not None else None,
+    )
+
+
+def _checked_version(value: bytes) -> int:
     content = content_of(value)
     if content is None:
         raise RecordUnreadable("not JSON")
@@ -120,7 +146,8 @@ def _check_version(value: bytes) -> None:
         raise RecordUnreadable("no record_version", content)
     if version > RECORD_VERSION:
         raise RecordTooNew(version)
-    if version < RECORD_VERSION:
+    if version < _FIRST:
         raise RecordUnreadable(
             f"record version {version} has no migration to {RECORD_VERSION}", content
         )
+    return version

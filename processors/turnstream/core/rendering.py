@@ -7,6 +7,9 @@ a bare name, so no template can reach into a value.
 import string
 from collections.abc import Mapping
 
+from pydantic import JsonValue
+from pydantic_core import to_json
+
 from turnstream.core.definitions import ApprovedAnswer, localized
 from turnstream.core.errors import TurnstreamError
 
@@ -18,6 +21,31 @@ class MissingValue(TurnstreamError):
         super().__init__(f"no value for placeholder {name!r}")
         self.name = name
         """The placeholder, a name from the catalog."""
+
+
+def as_text(value: JsonValue) -> str:
+    """A JSON value as it stands in a sentence."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(as_text(one) for one in value)
+    return to_json(value).decode()
+
+
+def filled_in(template: str, values: Mapping[str, str]) -> str:
+    """Fill a text of the catalog.
+
+    Raises:
+        MissingValue: a placeholder has no value.
+    """
+    parts: list[str] = []
+    for literal, name, _, _ in string.Formatter().parse(template):
+        parts.append(literal)
+        if name is not None:
+            if name not in values:
+                raise MissingValue(name)
+            parts.append(values[name])
+    return "".join(parts)
 
 
 def render(

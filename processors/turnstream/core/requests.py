@@ -2,7 +2,8 @@
 
 from turnstream.core.arguments import options, settled
 from turnstream.core.conversation import Conversation, Fact
-from turnstream.core.ports import DecisionRequest, Message, ToolFact
+from turnstream.core.loop import laid_out
+from turnstream.core.ports import DecisionRequest, ToolFact
 from turnstream.core.questions import locale_of
 from turnstream.core.ruleset import Ruleset
 
@@ -20,11 +21,12 @@ def request_for(
         value = settled(field, state)
         if value is not None:
             known[field] = value
+    messages, loop = laid_out(state)
     return DecisionRequest(
         agent=state.agent,
         locale=locale_of(state, ruleset),
         interactive=channel is not None and channel.interactive,
-        messages=tuple([Message(one.role, one.text) for one in state.history]),
+        messages=messages,
         latest="\n".join(state.unanswered),
         known=known,
         tools=options(state, ruleset),
@@ -37,6 +39,7 @@ def request_for(
         open_intent=_open_intent(state, ruleset),
         passages=state.passages,
         fault=fault,
+        loop=loop,
     )
 
 

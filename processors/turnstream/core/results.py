@@ -13,11 +13,12 @@ from turnstream.core.decisions import deciding, enacted, stopped
 from turnstream.core.effects import Input, Step
 from turnstream.core.events import Answer, ToolResult
 from turnstream.core.evolution import evolved
-from turnstream.core.facts import fact_of, stopping_cause, with_fact
+from turnstream.core.facts import fact_of, stopping_cause, with_fact, without_result
 from turnstream.core.identity import text_hash
-from turnstream.core.observation import remembered
-from turnstream.core.policy import HandOff, handed_off
+from turnstream.core.loop import with_result
+from turnstream.core.observation import with_message
 from turnstream.core.ruleset import Ruleset
+from turnstream.core.verdicts import HandOff, handed_off
 
 
 def result_taken(state: Conversation, cause: Input, result: ToolResult, ruleset: Ruleset) -> Step:
@@ -40,6 +41,8 @@ def result_taken(state: Conversation, cause: Input, result: ToolResult, ruleset:
         activation=_progressed(activation, ordered) if activation is not None else None,
         updated_at=cause.now,
     )
+    state = _told(state, ruleset)
+    facts = state.facts
     if state.phase == "held":
         why = stopping_cause(facts[-1:], ruleset)
         verdict = handed_off(why) if why is not None else HandOff(None, "unsupported")
@@ -65,7 +68,7 @@ def answer_taken(state: Conversation, cause: Input, answer: Answer, ruleset: Rul
         said = Spoken("assistant", answer.text, answer.occurred_at)
         state = evolved(
             state,
-            history=remembered(state.history, said, limits),
+            **with_message(state, said, limits),
             sent=(*state.sent, text_hash(answer.text))[-limits.remembered_messages :],
             updated_at=cause.now,
         )
@@ -81,7 +84,12 @@ def answer_taken(state: Conversation, cause: Input, answer: Answer, ruleset: Rul
         move(state, "backlog"),
         backlog=None,
         unanswered=waiting.texts,
-        activation=Activation(waiting.turn_id, waiting.at_input, state.input_no),
+        activation=Activation(
+            waiting.turn_id,
+            waiting.at_input,
+            state.input_no,
+            spoken=waiting.spoken,
+        ),
     )
     return deciding(state, cause, ruleset)
 
@@ -101,6 +109,19 @@ def _come_back(state: Conversation, ordered: Outstanding) -> Conversation:
         outstanding=tuple(one for one in state.outstanding if one is not ordered),
         timers=tuple(one for one in state.timers if one.timer_id != deadline),
     )
+
+
+def _told(state: Conversation, ruleset: Ruleset) -> Conversation:
+    """Enter the latest result into what an agent model is told; one that is too long is no use."""
+    *earlier, fact = state.facts
+    tool = ruleset.catalog.tools.get(fact.tool)
+    rule = tool.errors.get(fact.error_code or "") if tool is not None else None
+    told = with_result(state, fact, meaning=rule.description if rule is not None else None)
+    if told is not None:
+        return told
+    bare = without_result(fact)
+    state = evolved(state, facts=(*earlier, bare))
+    return with_result(state, bare) or state
 
 
 def _progressed(activation: Activation, ordered: Outstanding) -> Activation:

@@ -103,7 +103,8 @@ class ArgumentPlan:
     @property
     def askable(self) -> bool:
         """Whether a customer may be asked for it."""
-        return "message" in self.source.provenance or "record" in self.source.provenance
+        provenance = self.source.provenance
+        return "message" in provenance or "record" in provenance
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ class Ruleset:
     limits: Limits = field(default_factory=Limits)
     checks: Mapping[str, ArgumentCheck] = field(default_factory=dict)
     """Tool name to the validator of its arguments."""
+    answer_checks: Mapping[str, ArgumentCheck] = field(default_factory=dict)
+    """Agent to the validator of its final answer, for those that declare a schema."""
 
     def __post_init__(self) -> None:
         """Refuse a catalog that leaves the machine without a way out."""
@@ -124,7 +127,7 @@ class Ruleset:
             raise DefinitionError(f"entry_agent {catalog.entry_agent!r} is not among the agents")
         if catalog.default_queue not in catalog.queues:
             raise DefinitionError(f"default_queue {catalog.default_queue!r} is not a queue")
-        demanding = [name for name, tool in catalog.tools.items() if tool.required_permissions]
+        demanding = [name for name, tool in catalog.tools.items() if tool.may_need_permissions]
         if demanding and MISSING_PERMISSION not in catalog.rules:
             raise DefinitionError(
                 f"tool {demanding[0]!r} requires permissions, so rules needs a "

@@ -27,12 +27,12 @@ from turnstream.core.events import (
     ToolResult,
 )
 from turnstream.core.evolution import evolved
-from turnstream.core.policy import handed_off
 from turnstream.core.ports import Proposal
 from turnstream.core.results import answer_taken, result_taken
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.timers import timer_fired, with_close_timer
 from turnstream.core.turns import turn_flooded, turn_taken
+from turnstream.core.verdicts import handed_off
 
 
 def step(conversation: Conversation | None, cause: Input, ruleset: Ruleset) -> Step:

@@ -17,7 +17,7 @@ from turnstream.core.events import ConversationTurn
 from turnstream.core.evolution import evolved
 from turnstream.core.observation import Heard, is_echo, learn, listen, noted, repetition
 from turnstream.core.publications import OutcomeKind, OutcomeOf
-from turnstream.core.questions import asked_again, ended, late_reply, outcome
+from turnstream.core.questions import asked_again, ended, late_reply, outcome, with_yes_or_no
 from turnstream.core.ruleset import Ruleset
 
 
@@ -168,14 +168,15 @@ def _while_asked(
     state, replied = heard.state, heard.replied
     if len(replied) == 1:
         state = move(ended(state, "accepted"), "customer_turn")
-        return deciding(state, cause, ruleset)
+        return deciding(with_yes_or_no(state, question, replied[0]), cause, ruleset)
     addressed = turn.reply_to_question_id == question.question_id
     if not turn.text.strip() or (not replied and (addressed or question.restricted)):
         return _rejected(state, cause, turn, question, ruleset)
     # Several candidates are no reply yet, but they are news: the field may be asked again.
     if not replied and state.activation is not None:
         # Another request of its own: what was said for the one before may be about another subject.
-        heard_from = evolved(state.activation, heard_from=state.input_no)
+        spoken = max(state.spoken - 1, 0)
+        heard_from = evolved(state.activation, heard_from=state.input_no, spoken=spoken)
         state = evolved(state, activation=heard_from)
     return deciding(move(ended(state, "cancelled"), "customer_turn"), cause, ruleset)
 
@@ -212,7 +213,7 @@ def _buffered(heard: Heard, cause: Input, turn: ConversationTurn) -> Step:
     backlog = state.backlog
     if not heard.corrects:
         backlog = (
-            Backlog(turn.turn_id, state.input_no, (text,))
+            Backlog(turn.turn_id, state.input_no, (text,), max(state.spoken - 1, 0))
             if backlog is None
             else replace(backlog, texts=latest((*backlog.texts, text)))
         )

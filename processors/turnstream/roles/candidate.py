@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from turnstream.core.compare import ComparedCall, calls_of
 from turnstream.core.contract import Decision, HandoffCause
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Input, Propose, Publish, Step, Undecided
@@ -21,7 +22,9 @@ class Proposed:
     """What the shadow would have done at one input."""
 
     decision: Decision
+    """Of several calls the first's."""
     arguments_json: str | None
+    calls: tuple[ComparedCall, ...]
     cause: HandoffCause | None
     versions: Versions
     diagnostics_json: str
@@ -131,16 +134,21 @@ def _undecided(outcome: Step, before: Conversation) -> Conversation:
 
 
 def _first_action(outcome: Step) -> Proposed | None:
-    for effect in outcome.effects:
-        if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent):
-            action = effect.event
-            return Proposed(
-                decision=action.decision,
-                arguments_json=action.call.arguments_json if action.call is not None else None,
-                cause=action.handoff.cause  # type: ignore[arg-type]
-                if action.handoff is not None
-                else None,
-                versions=action.versions,
-                diagnostics_json=action.diagnostics_json,
-            )
-    return None
+    actions = [
+        effect.event
+        for effect in outcome.effects
+        if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent)
+    ]
+    if not actions:
+        return None
+    action = actions[0]
+    return Proposed(
+        decision=action.decision,
+        arguments_json=action.call.arguments_json if action.call is not None else None,
+        calls=calls_of(actions),
+        cause=action.handoff.cause  # type: ignore[arg-type]
+        if action.handoff is not None
+        else None,
+        versions=action.versions,
+        diagnostics_json=action.diagnostics_json,
+    )

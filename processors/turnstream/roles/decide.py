@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from turnstream.core.agents import MAX_RETRIES
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import (
     Abandoned,
@@ -29,12 +30,13 @@ from turnstream.core.effects import (
     Undecided,
 )
 from turnstream.core.events import ConversationTurn, Event, Timer
-from turnstream.core.policy import Fault, judge
+from turnstream.core.policy import judge
 from turnstream.core.ports import DecisionRequest, Proposal
 from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
 from turnstream.core.record import lost
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
+from turnstream.core.verdicts import Fault
 from turnstream.metrics import Metrics
 from turnstream.roles.asking import TRANSIENT, Asking, Begun, Provider
 from turnstream.roles.conversation_format import ConversationFormat
@@ -80,8 +82,9 @@ _LETTERS: Final[Mapping[str, LetterReason]] = {
     "unrecognized_symbol": "unsupported",
 }
 
-_MAX_PASSES: Final = 3
-"""A proposal, one retry after a fault, and the pass that finds the rest. More is a loop of ours."""
+_MAX_PASSES: Final = MAX_RETRIES + 2
+"""A proposal, the retries after faults, and the pass that finds the rest. More is a loop of
+ours."""
 
 
 class DecideHandler:
@@ -248,13 +251,19 @@ class DecideHandler:
     ) -> Step:
         following = step(outcome.state, cause.with_event(reply), self._ruleset)
         if _asked(following) is not None or (
-            # After a second fault a person is asked. Some proposals ask for one as well, so what
-            # followed does not tell them apart.
-            request.fault is not None
+            # After the last fault a person is asked, or the customer. Some proposals do so as
+            # well, so what followed does not tell them apart.
+            self._is_last(outcome, request)
             and isinstance(judge(reply, outcome.state, self._ruleset), Fault)
         ):
             self._metrics.decider_failed("blocked")
         return following
+
+    def _is_last(self, outcome: Step, request: DecisionRequest) -> bool:
+        """Whether no other proposal is asked for after this one."""
+        activation = outcome.state.activation
+        tried = activation.proposals if activation is not None else 0
+        return tried >= self._ruleset.catalog.agents[request.agent].max_retries
 
     # --- what an input led to ---------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from turnstream.catalog import (
     LoadedCatalog,
+    answer_checks,
     argument_checks,
     check_deciders,
     load_catalog,
@@ -93,6 +94,7 @@ class Candidate:
             presentation_version=self.loaded.presentation_version,
             limits=self.limits,
             checks=argument_checks(self.loaded.catalog),
+            answer_checks=answer_checks(self.loaded.catalog),
         )
 
     def calibrated(self, name: str, path: Path | None) -> Decider:

@@ -16,7 +16,7 @@ from typing import Final, get_args
 
 from turnstream.calibration import LabelledConversation, MadeFor, Sample
 from turnstream.config import AskingSettings
-from turnstream.core.compare import verdict_of
+from turnstream.core.compare import live_side, verdict_of
 from turnstream.core.contract import Action
 from turnstream.core.conversation import Conversation
 from turnstream.core.definitions import Catalog, Thresholds
@@ -247,7 +247,7 @@ def _sample(
     turn: ConversationTurn, label: LiveAction, proposed: Proposed, proposal: Proposal
 ) -> Sample:
     decision = proposed.decision
-    agreement = verdict_of(decision, label.action, label.tool, label.missing_field)
+    agreement = verdict_of(decision, proposed.calls, live_side(label))
     right: Action = next(one for one in get_args(Action) if one == label.action)
     rivals, apart = _rivals(proposal)
     # A call that the session does not allow is refused whatever the confidence.

@@ -29,6 +29,7 @@ class RecordFormat(Generic[K]):
         adapter: TypeAdapter[K],
         *,
         version: int,
+        oldest: int | None = None,
         closed: Callable[[K], bool],
         timers: Callable[[K], Sequence[TimerDue]] = lambda _: (),
         kept_ms: int | None = None,
@@ -37,13 +38,15 @@ class RecordFormat(Generic[K]):
 
         Args:
             adapter: reads and writes the state; it has a field `record_version`.
-            version: the one version that this program reads.
+            version: the version that this program writes.
+            oldest: the oldest version whose records are read as they are; only `version` when None.
             closed: tells whether only the watermarks of a state matter any more.
             timers: the due times that a state waits for.
             kept_ms: longest time that a record is of use; see `StateUnreadable`.
         """
         self._adapter = adapter
         self._version = version
+        self._oldest = version if oldest is None else oldest
         self._closed = closed
         self._timers = timers
         self._kept_ms = kept_ms
@@ -62,7 +65,7 @@ class RecordFormat(Generic[K]):
         why = f"no migration to version {self._version}"
         if version is None:
             why = "not a state record: it names no version"
-        elif version == self._version:
+        elif version >= self._oldest:
             try:
                 return self._adapter.validate_json(value)
             except ValidationError as error:

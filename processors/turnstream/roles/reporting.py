@@ -138,7 +138,7 @@ class Reporter:
             outcome=ended.outcome,
             attempts=ended.attempts,
             versions=action.versions,
-            arguments_hash=_sha256(call.arguments_json.encode()),
+            arguments_hash=_sha256(_as_given(call).encode()),
             body_hash=reply.body_hash if reply is not None else None,
             used_hash=reply.used_hash if reply is not None else None,
             occurred_at=self._now_ms(),
@@ -150,6 +150,12 @@ class Reporter:
 def passed(state: Execution, record: Record) -> Execution:
     """The record of a call whose action was met again."""
     return replace(state, watermarks={**state.watermarks, record.topic: record.offset})
+
+
+def _as_given(call: CallPayload) -> str:
+    """The arguments before code dropped or filled in anything."""
+    given = call.model_arguments_json
+    return given if given is not None else call.arguments_json
 
 
 def _sha256(content: bytes) -> str:

@@ -38,6 +38,7 @@ from turnstream.roles.shadowing import (
     Shadowed,
     heard_from,
     is_afterthought,
+    oldest_batch,
     shadowed_format,
     size_of,
 )
@@ -161,9 +162,8 @@ class ShadowHandler:
         self, record: Record, event: Event, state: Shadowed, lane: Resting
     ) -> Handled[Shadowed]:
         if isinstance(event, ActionEvent):
-            if event.batch_index == 0:
-                actions = sorted((*state.actions, event), key=lambda one: one.sequence)
-                state = replace(state, actions=tuple(actions))
+            actions = sorted((*state.actions, event), key=lambda one: one.sequence)
+            state = replace(state, actions=tuple(actions))
         elif not isinstance(event, LiveAction) and not is_afterthought(event, state):
             heard = heard_from(record, cast("Heard", event))
             state = replace(state, heard=(*state.heard, heard))
@@ -172,30 +172,35 @@ class ShadowHandler:
         while state.actions and (
             self._complete(state, record.partition) or len(state.actions) > MAX_WAITING
         ):
-            action, *later = state.actions
-            state = replace(state, actions=tuple(later))
+            batch = oldest_batch(state.actions)
+            state = replace(state, actions=state.actions[len(batch) :])
+            action = batch[0]
             state, proposed = await self._at(action, state, lane=lane, until=until)
             if proposed is not None:
                 publications += self._events.proposal(
-                    record, action.source, proposed, turn_id=action.turn_id, live=action
+                    record, action.source, proposed, turn_id=action.turn_id, live=batch
                 )
-            if state.mirror.phase != "closed":
-                # Else the conversation was closed before what was last done in it arrived here.
-                state = replace(state, mirror=follow(state.mirror, action, self._ruleset))
+            for one in batch:
+                if state.mirror.phase != "closed":
+                    # Else the conversation was closed before what was last done in it arrived here.
+                    state = replace(state, mirror=follow(state.mirror, one, self._ruleset))
         state = self._bounded(record.key.decode(), state)
         return Handled(self._closing(event, state), publications)
 
     async def _at(
         self, action: ActionEvent, state: Shadowed, *, lane: Resting, until: float
     ) -> tuple[Shadowed, Proposed | None]:
-        """Bring the mirror to what a live decision had seen, and decide there."""
+        """Bring the mirror to what a live decision had seen, and decide there.
+
+        Where the decision's first action is missing there is nothing to compare with.
+        """
         seen = [one for one in state.heard if one.offset <= action.seen.get(one.topic, -1)]
         # Topics are read at different speeds; the input that was decided about comes last.
         seen.sort(key=lambda one: (one.source == action.source, one.timestamp))
         later = tuple(one for one in state.heard if one not in seen)
         mirror, proposed = state.mirror, None
         for one in seen:
-            if one.source == action.source:
+            if one.source == action.source and action.batch_index == 0:
                 mirror, proposed = await self._candidate.stepped(
                     action.conversation_id, one, mirror, lane=lane, until=until
                 )
@@ -234,6 +239,7 @@ class ShadowHandler:
                         proposed.decision,
                         proposed.arguments_json,
                         event.occurred_at,
+                        proposed.calls,
                     )
                     state = replace(state, proposals=(*state.proposals, waiting)[-MAX_WAITING:])
         state, paired = self._paired(record, state)
@@ -256,7 +262,7 @@ class ShadowHandler:
                     match.source,
                     live=live,
                     proposed=match.decision,
-                    arguments_json=match.arguments_json,
+                    calls=match.compared,
                     versions=self._candidate.versions,
                 )
             )
@@ -274,12 +280,13 @@ class ShadowHandler:
         return replace(state, heard=tuple(heard), mirror=mirror)
 
     def _complete(self, state: Shadowed, partition: int) -> bool:
-        """Whether all inputs that the oldest waiting live action had seen have arrived.
+        """Whether the oldest live decision is here, and all inputs that it had seen.
 
         What was read before the shadow began, or by a group that started later than `decide`, does
         not arrive any more; waiting for it would hold back every later action.
         """
-        return all(
+        batch = oldest_batch(state.actions)
+        return len(batch) == batch[0].batch_size - batch[0].batch_index and all(
             state.watermarks.get(topic, -1) >= offset
             or self._first.get((topic, partition), -1) > offset
             for topic, offset in state.actions[0].seen.items()

@@ -1,8 +1,8 @@
 """What a shadow publishes: its proposals, and how each compares with what was done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from turnstream.core.compare import arguments_equal, live_side, verdict_of
+from turnstream.core.compare import ComparedCall, arguments_equal, live_side, verdict_of
 from turnstream.core.contract import Decision
 from turnstream.core.events import LiveAction, Source, Versions
 from turnstream.core.identity import shadow_id
@@ -44,7 +44,7 @@ class ShadowEvents:
         proposed: Proposed,
         *,
         turn_id: str | None,
-        live: ActionEvent | None = None,
+        live: Sequence[ActionEvent] = (),
     ) -> list[Publication]:
         """A proposal, and its comparison where the live action is known.
 
@@ -53,7 +53,7 @@ class ShadowEvents:
             source: the input that the proposal is about.
             proposed: what the candidate would have done.
             turn_id: the customer turn that it is about.
-            live: what was done.
+            live: the actions of the live decision, where they are known.
         """
         conversation_id = record.key.decode()
         event_id = shadow_id(conversation_id, source, "proposal")
@@ -73,14 +73,14 @@ class ShadowEvents:
         publications = [
             self._publisher.publication(event, key=record.key, event_id=event_id, record=record)
         ]
-        if live is not None:
+        if live:
             publications.append(
                 self.comparison(
                     record,
                     source,
                     live=live,
                     proposed=proposed.decision,
-                    arguments_json=proposed.arguments_json,
+                    calls=proposed.calls,
                     versions=proposed.versions,
                 )
             )
@@ -91,9 +91,9 @@ class ShadowEvents:
         record: Record,
         source: Source,
         *,
-        live: ActionEvent | LiveAction,
+        live: Sequence[ActionEvent] | LiveAction,
         proposed: Decision,
-        arguments_json: str | None,
+        calls: Sequence[ComparedCall],
         versions: Versions,
     ) -> Publication:
         """How a proposal compares with what was done.
@@ -101,13 +101,14 @@ class ShadowEvents:
         Args:
             record: the input that brought the two together.
             source: the input that both are about.
-            live: what was done.
+            live: what was done: the actions of one decision, or what somebody else did.
             proposed: what the candidate would have done.
-            arguments_json: the arguments of its call, as a JSON object.
+            calls: its calls.
             versions: what it was proposed with.
         """
-        action, tool, missing_field, live_arguments = live_side(live)
-        verdict = verdict_of(proposed, action, tool, missing_field)
+        done = live_side(live)
+        first = live if isinstance(live, LiveAction) else live[0]
+        verdict = verdict_of(proposed, calls, done)
         self._metrics.compared(verdict)
         conversation_id = record.key.decode()
         event_id = shadow_id(conversation_id, source, "comparison")
@@ -116,13 +117,13 @@ class ShadowEvents:
             candidate=self._candidate,
             conversation_id=conversation_id,
             source=source,
-            turn_id=live.turn_id,
+            turn_id=first.turn_id,
             proposed=proposed,
-            live_action=action,  # type: ignore[arg-type]
-            live_tool=tool,
-            live_missing_field=missing_field,
-            live_id=live.action_id if isinstance(live, ActionEvent) else live.live_action_id,
-            arguments_equal=arguments_equal(arguments_json, live_arguments),
+            live_action=done.action,  # type: ignore[arg-type]
+            live_tool=done.tool,
+            live_missing_field=done.missing_field,
+            live_id=first.live_action_id if isinstance(first, LiveAction) else first.action_id,
+            arguments_equal=arguments_equal(calls, done.calls),
             verdict=verdict,
             versions=versions,
             compared_at=self._now_ms(),

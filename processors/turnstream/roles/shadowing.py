@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from turnstream.core.compare import ComparedCall
 from turnstream.core.contract import Decision
 from turnstream.core.conversation import Conversation
 from turnstream.core.events import (
@@ -26,7 +27,12 @@ from turnstream.roles.intake import source_of
 from turnstream.roles.records import RecordFormat
 from turnstream.stream import Record, TimerDue
 
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
+"""Version of the stored record; the copy in it has the form of its own version."""
+
+_OLDEST: Final = 1
+"""Its copy did not count the messages: they are counted from what is left of them."""
+
 MAX_HEARD: Final = 200
 """Inputs kept until their live decision arrives; older ones are folded without a proposal."""
 MAX_HEARD_BYTES: Final = 400_000
@@ -57,6 +63,15 @@ class OpenProposal:
     decision: Decision
     arguments_json: str | None
     at: int
+    calls: tuple[ComparedCall, ...] = ()
+    """All calls of it, where it is to call."""
+
+    @property
+    def compared(self) -> tuple[ComparedCall, ...]:
+        """Its calls, also those of an older record, which knew of one."""
+        if self.calls or self.arguments_json is None:
+            return self.calls
+        return (ComparedCall(self.decision.tool, self.arguments_json),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,21 @@ _RECORD: Final = TypeAdapter(Shadowed)
 def heard_from(record: Record, event: Heard) -> HeardInput:
     """An input as its record brought it."""
     return HeardInput(source_of(record), record.topic, record.offset, record.timestamp, event)
+
+
+def oldest_batch(actions: Sequence[ActionEvent]) -> tuple[ActionEvent, ...]:
+    """The actions of the oldest live decision, as far as they are there.
+
+    The calls of one reply stand one after another; a decision that was taken anew about the same
+    input begins with the first again.
+    """
+    first = actions[0]
+    length = 1
+    for one in actions[1 : first.batch_size - first.batch_index]:
+        if (one.decision_id, one.batch_index) != (first.decision_id, first.batch_index + length):
+            break
+        length += 1
+    return tuple(actions[:length])
 
 
 def is_afterthought(event: Event, state: Shadowed) -> bool:
@@ -109,7 +139,9 @@ def shadowed_format(limits: Limits) -> RecordFormat[Shadowed]:
             patience = max(patience, limits.question_ttl_ms)
         return (TimerDue("expiry", "expiry", _latest(state) + patience),)
 
-    return RecordFormat(_RECORD, version=RECORD_VERSION, closed=_is_closed, timers=expiry)
+    return RecordFormat(
+        _RECORD, version=RECORD_VERSION, oldest=_OLDEST, closed=_is_closed, timers=expiry
+    )
 
 
 def _is_closed(state: Shadowed) -> bool:

@@ -10,8 +10,9 @@ from tests.catalogs import RULES
 from tests.driving import answer, call, hand_off, proposal
 from turnstream.calibration import Calibrated, Calibration, CalibrationRefused, read_calibration
 from turnstream.core.conversation import Activation, Conversation
-from turnstream.core.policy import AnswerWith, HandOff, judge
+from turnstream.core.policy import judge
 from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.verdicts import AnswerWith, HandOff
 
 THRESHOLDS = {"answer": {"value": 0.7}, "call_tool": {"value": 0.6}, "ask": {"note": "too few"}}
 

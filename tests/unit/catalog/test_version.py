@@ -9,14 +9,21 @@ from tests.unit.catalog.small import DEMO, SMALL
 from turnstream.catalog.load import read_catalog
 from turnstream.catalog.version import PRESENTATION, decision_version, presentation_version
 from turnstream.config.yaml_lines import parse_yaml
-from turnstream.core import definitions
-from turnstream.core.definitions import Catalog, Definition
+from turnstream.core import agents, business_rules, definitions
+from turnstream.core.definition import Definition
+from turnstream.core.definitions import Catalog
 
 CATALOG = Catalog.model_validate(
     {
         "entry_agent": "a",
         "default_queue": "q",
-        "agents": {"a": {"description": "A"}},
+        "agents": {
+            "a": {
+                "description": "A",
+                "hops": [{"kind": "model", "emits": "text"}],
+                "finalAnswer": {"schema": "s.json", "version": "1", "content": {"type": "object"}},
+            }
+        },
         "channels": {"c": {"type": "webchat", "default_locale": "fr"}},
         "queues": {"q": {"description": "Q", "text": {"en": "Q"}}},
         "rules": {"r": {"description": "R", "text": {"en": "R"}}},
@@ -40,6 +47,12 @@ CATALOG = Catalog.model_validate(
                 "input_schema": {"type": "object"},
                 "result_schema": {"type": "object"},
                 "effect": "read",
+                "rules": [
+                    {"kind": "range", "argument": "f"},
+                    {"kind": "order", "lower": "f", "upper": "f"},
+                    {"kind": "right", "argument": "f", "values": ["x"], "permission": "p"},
+                    {"kind": "lookup", "argument": "f", "tool": "t", "path": "x"},
+                ],
                 "retry": {"attempts": 2},
                 "arguments": {"f": {"provenance": ["message"]}},
                 "errors": {"e": {"description": "E"}},
@@ -89,6 +102,11 @@ def mutations(value: Definition, path: str = "") -> Iterator[tuple[str, type, st
         if isinstance(content, Definition):
             for where, owner, field, changed in mutations(content, place):
                 yield where, owner, field, value.model_copy(update={name: changed})
+        elif isinstance(content, tuple) and any(isinstance(item, Definition) for item in content):
+            for index, item in enumerate(content):
+                for where, owner, field, changed in mutations(item, f"{place}.{index}"):
+                    items = (*content[:index], changed, *content[index + 1 :])
+                    yield where, owner, field, value.model_copy(update={name: items})
         elif isinstance(content, dict) and any(
             isinstance(item, Definition) for item in content.values()
         ):
@@ -124,12 +142,13 @@ def test_every_definition_was_changed() -> None:
     """The cases above reach every field of every kind of definition."""
     kinds = {
         kind
-        for kind in vars(definitions).values()
+        for module in (definitions, agents, business_rules)
+        for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Definition) and kind is not Definition
     }
     nested = {"agents", "channels", "queues", "rules", "categories", "thresholds", "fields"}
     nested |= {"answers", "tools", "choices", "retry", "arguments", "errors", "binding"}
-    nested |= {"breaker", "reconcile"}
+    nested |= {"breaker", "reconcile", "hops", "final_answer"}
     every = {(kind, name) for kind in kinds for name in kind.model_fields if name not in nested}
     reached = {(owner, field) for _, owner, field, _ in mutations(CATALOG) if field not in nested}
 
@@ -171,8 +190,16 @@ def test_layout_comments_and_written_defaults_do_not_count() -> None:
 
 
 def test_versions_are_the_same_on_every_machine() -> None:
-    """The hashes of a fixed catalog never change by themselves: calibrations bind to them."""
-    assert (decision_version(CATALOG), presentation_version(CATALOG)) == (
+    """The hashes of a fixed catalog never change by themselves: calibrations bind to them.
+
+    Nor when there is more that a catalog may say: what this one leaves out does not count.
+    """
+    agent = CATALOG.agents["a"].model_copy(update={"hops": (), "final_answer": None})
+    tool = CATALOG.tools["t"].model_copy(update={"rules": ()})
+    tools = {**CATALOG.tools, "t": tool}
+    plain = CATALOG.model_copy(update={"agents": {"a": agent}, "tools": tools})
+
+    assert (decision_version(plain), presentation_version(plain)) == (
         "d9407108e260bbae",
         "f771ce8ced26994f",
     )

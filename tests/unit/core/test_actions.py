@@ -6,10 +6,11 @@ from tests.catalogs import RULES
 from tests.driving import Driver, answer
 from turnstream.core.actions import enact
 from turnstream.core.arguments import Filled
+from turnstream.core.calls import call_fingerprint
 from turnstream.core.evolution import evolved
-from turnstream.core.policy import Ask, Call, Verdict, call_fingerprint
 from turnstream.core.questions import Offer
 from turnstream.core.step import step
+from turnstream.core.verdicts import Ask, Batch, Call, Verdict
 
 FILLED = Filled({"order_id": "A-1"}, {"order_id": "message"}, {"order_id": "A-1"}, (), (), ())
 
@@ -19,7 +20,11 @@ ASK = Ask("order_id", "get_order", Offer("Which order?", "en", ()))
 
 @pytest.mark.parametrize(
     ("verdict", "asked", "called", "questions"),
-    [(CALL, set(), {CALL.fingerprint}, 0), (ASK, {"order_id"}, set(), 1)],
+    [
+        (CALL, set(), {CALL.fingerprint}, 0),
+        (Batch((CALL,), ()), set(), {CALL.fingerprint}, 0),
+        (ASK, {"order_id"}, set(), 1),
+    ],
 )
 def test_actions_count_against_the_work_they_belong_to(
     verdict: Verdict, asked: set[str], called: set[str], questions: int

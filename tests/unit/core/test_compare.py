@@ -2,11 +2,20 @@
 
 import pytest
 
+from tests.agents import RULES, calling, wanting
 from tests.catalogs import NOW
-from tests.driving import Driver, call
-from turnstream.core.compare import arguments_equal, live_side, verdict_of
+from tests.driving import Driver, ask, call
+from turnstream.core.compare import (
+    ComparedCall,
+    Side,
+    arguments_equal,
+    calls_of,
+    live_side,
+    verdict_of,
+)
 from turnstream.core.contract import Decision
 from turnstream.core.events import LiveAction
+from turnstream.core.publications import ActionEvent
 
 CALLS = Decision(
     action="call_tool", tool="get_order", missing_field=None, reason_code="lookup_required"
@@ -33,13 +42,48 @@ def test_verdicts(
     proposed: Decision, action: str, tool: str | None, field: str | None, expected: str
 ) -> None:
     """The action counts first, then what the live side says of its tool or field."""
-    assert expected == verdict_of(proposed, action, tool, field)
+    calls = (ComparedCall(proposed.tool, "{}"),) if proposed.tool is not None else ()
+    live = (ComparedCall(tool, None),) if action == "call_tool" else ()
+
+    assert expected == verdict_of(proposed, calls, Side(action, field, live))
+
+
+ONE, OTHER = ComparedCall("get_order", '{"a":1}'), ComparedCall("refund", '{"a":2}')
+
+
+@pytest.mark.parametrize(
+    ("proposed", "live", "verdict", "equal"),
+    [
+        ((ONE, OTHER), (OTHER, ONE), "same", True),
+        ((ONE, OTHER), (ONE,), "same_action", False),
+        ((ONE,), (ONE, ONE), "same_action", False),
+        ((ONE, ONE), (ONE, ONE), "same", True),
+        (
+            (ONE, OTHER),
+            (ComparedCall("get_order", '{"a":2}'), ComparedCall("refund", '{"a":1}')),
+            "same",
+            False,
+        ),
+    ],
+)
+def test_several_calls(
+    proposed: tuple[ComparedCall, ...],
+    live: tuple[ComparedCall, ...],
+    verdict: str,
+    equal: bool,
+) -> None:
+    """In any order, each with its like: as many calls, of the same tools, with equal arguments."""
+    assert verdict == verdict_of(CALLS, proposed, Side("call_tool", None, live))
+    assert equal == arguments_equal(proposed, live)
 
 
 @pytest.mark.parametrize(
     ("proposed", "live", "expected"),
     [
         ('{"a": 1, "b": [2]}', '{"b": [2], "a": 1}', True),
+        ('{"a": 1.0, "b": [2.0, {"c": 3.0}]}', '{"b": [2, {"c": 3}], "a": 1}', True),
+        ('{"a": 1}', '{"a": true}', False),
+        ('{"a": {"b": 1}}', '{"a": [["b", 1]]}', False),
         ('{"a": 1}', '{"a": 2}', False),
         (None, '{"a": 1}', None),
         ('{"a": 1}', None, None),
@@ -49,7 +93,10 @@ def test_verdicts(
 )
 def test_arguments(proposed: str | None, live: str | None, expected: bool | None) -> None:
     """Equal in any order of their names; not comparable where they cannot be read."""
-    assert expected == arguments_equal(proposed, live)
+    one, other = ComparedCall("x", proposed), ComparedCall(None, live)
+
+    assert expected is arguments_equal((one,), (other,))
+    assert arguments_equal((), (other,)) is None
 
 
 def test_what_was_done_by_us_and_by_others() -> None:
@@ -64,6 +111,29 @@ def test_what_was_done_by_us_and_by_others() -> None:
         actor="desk",
         occurred_at=NOW,
     )
+    called = theirs.model_copy(update={"action": "call_tool", "tool": "t", "arguments_json": "{}"})
 
-    assert ("call_tool", "get_order", None, '{"order_id":"A-1"}') == live_side(talk.action)
-    assert ("ask", None, "order_id", None) == live_side(theirs)
+    assert Side("call_tool", None, (ComparedCall("get_order", '{"order_id":"A-1"}'),)) == (
+        live_side([talk.action])
+    )
+    assert "get_order" == live_side([talk.action]).tool
+    assert Side("ask", "order_id", ()) == live_side(theirs)
+    assert live_side(theirs).tool is None
+    assert Side("call_tool", "order_id", (ComparedCall("t", "{}"),)) == live_side(called)
+
+
+def test_the_calls_of_a_decision() -> None:
+    """All of a batch; none of a question."""
+    talk = Driver(RULES)
+    talk.turn(
+        "hello",
+        calling(wanting("get_store_hours", {}, "a"), wanting("lookup_order", {"order_id": "A-1"})),
+    )
+    asked = Driver()
+    asked.turn("hello", ask())
+
+    assert (
+        ComparedCall("get_store_hours", "{}"),
+        ComparedCall("lookup_order", '{"order_id":"A-1"}'),
+    ) == calls_of(talk.of(ActionEvent))
+    assert () == calls_of([asked.action])

@@ -1,6 +1,6 @@
 """The defaults that decisions depend on: changing one changes what customers meet."""
 
-from turnstream.core.definitions import Agent
+from turnstream.core.agents import Agent
 from turnstream.core.ruleset import Limits
 
 MINUTE = 60_000

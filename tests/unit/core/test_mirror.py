@@ -1,5 +1,7 @@
 """Tests of turnstream.core.mirror: a copy that follows the live side spends the same budgets."""
 
+from tests.agents import RULES as AGENT_RULES
+from tests.agents import calling, wanting
 from tests.catalogs import RULES
 from tests.driving import Driver, ask, call
 from turnstream.core.conversation import Activation
@@ -60,3 +62,59 @@ def test_arguments_that_cannot_be_read_are_followed_without_them() -> None:
     assert {} == mirror.activation.called
     assert [("get_order", {})] == [(one.name, one.fields) for one in mirror.outstanding]
     assert "waiting_calls" == mirror.phase
+
+
+def test_a_batch_is_followed_call_by_call() -> None:
+    """The copy waits for all of them and counts them as one step."""
+    live = Driver(AGENT_RULES)
+    live.turn(
+        "hello",
+        calling(wanting("get_store_hours", {}, "a"), wanting("find_ticket", {"ticket_id": 1}, "b")),
+    )
+    outcome = step(None, live.log[0], AGENT_RULES)
+    mirror = rested(outcome.state, outcome.state)
+    for one in live.of(ActionEvent):
+        mirror = follow(mirror, one, AGENT_RULES)
+
+    assert budgets(live.conversation.activation) == budgets(mirror.activation)
+    assert [one.action_id for one in live.conversation.outstanding] == [
+        one.action_id for one in mirror.outstanding
+    ]
+    assert live.conversation.sequence == mirror.sequence
+
+
+def test_a_confirmation_is_followed() -> None:
+    """The copy does not know which arguments were shown: the yes is for the tool, once."""
+    live, mirror = Driver(AGENT_RULES), None
+    wanted = calling(wanting("cancel_order", {"order_id": "A-1"}))
+    confirming = []
+    for text in ("Cancel A-1", "yes"):
+        live.turn(text, wanted)
+        outcome = step(mirror, live.log[-2], AGENT_RULES)
+        mirror = rested(outcome.state, mirror or outcome.state)
+        assert mirror.activation is not None
+        confirming.append(dict(mirror.activation.confirming))
+        mirror = follow(mirror, live.action, AGENT_RULES)
+
+    assert [{}, {"cancel_order": True}] == confirming
+    assert mirror is not None
+    assert mirror.activation is not None
+    assert {} == mirror.activation.confirming
+    assert "waiting_calls" == mirror.phase
+
+
+def test_a_question_for_a_tool_that_is_gone_is_followed() -> None:
+    """The candidate's catalog may lack what the live one has."""
+    live = Driver()
+    live.turn("Where is my order?", ask())
+    outcome = step(None, live.log[0], RULES)
+    question = live.action.question
+    assert question is not None
+    odd = live.action.model_copy(
+        update={"question": question.model_copy(update={"needed_for": "gone"})}
+    )
+
+    mirror = follow(rested(outcome.state, outcome.state), odd, RULES)
+
+    assert mirror.open_question is not None
+    assert mirror.open_question.confirms is None

@@ -9,9 +9,9 @@ from tests.driving import CLAIMS, Driver, answer, ask, call, hand_off
 from turnstream.core.actions import patience_ms
 from turnstream.core.definitions import Tool
 from turnstream.core.events import Passage, SessionClaims
-from turnstream.core.handover import as_text
 from turnstream.core.identity import text_hash
 from turnstream.core.publications import OutboundMessage
+from turnstream.core.rendering import as_text
 
 
 def test_the_history_is_cut_by_number_length_and_size() -> None:

@@ -16,10 +16,11 @@ from tests.driving import (
     proposal,
     refuse,
 )
+from turnstream.core.calls import call_fingerprint
 from turnstream.core.contract import HANDOFF_CAUSES, reason_for
 from turnstream.core.effects import Undecided
 from turnstream.core.events import SessionClaims
-from turnstream.core.policy import call_fingerprint, judge
+from turnstream.core.policy import judge
 from turnstream.core.ports import Proposal
 
 

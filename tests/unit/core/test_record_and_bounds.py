@@ -1,6 +1,7 @@
 """Tests of turnstream.core.record, bounds and ruleset: what is stored, and how much of it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_record_comes_back_as_it_was() -> None:
 
     assert talk.conversation == load(stored)
     assert stored == dump(load(stored))
-    assert stored.startswith(b'{"record_version":1,')
+    assert stored.startswith(b'{"record_version":2,')
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
@@ -50,7 +51,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
     assert Conversation(input_no=3) == load(to_json(dict(reversed(found.items()))))
 
 
-@pytest.mark.parametrize("version", [2, 99])
+@pytest.mark.parametrize("version", [3, 99])
 def test_a_newer_record_is_refused_by_its_version(version: int) -> None:
     """The error carries the version, so that the conversation can be parked."""
     with pytest.raises(RecordTooNew, match=str(version)) as caught:
@@ -68,6 +69,7 @@ def test_a_newer_record_is_refused_by_its_version(version: int) -> None:
         (b'{"record_version":0}', "no migration"),
         (b'{"record_version":1,"phase":"SECRET","input_no":"x"}', "input_no, phase"),
         (b'{"record_version":1,', "not a conversation"),
+        (b'{"record_version":2,"phase":"SECRET","input_no":"x"}', "input_no, phase"),
     ],
 )
 def test_unreadable_records(stored: bytes, message: str) -> None:
@@ -97,6 +99,41 @@ def test_what_can_be_made_out_of_an_unreadable_record(
 
     assert version == caught.value.version
     assert watermarks == caught.value.watermarks
+
+
+OLD = Path(__file__).parents[2] / "fixtures/records/conversation-1.json"
+
+
+def test_a_record_of_the_first_version_is_migrated() -> None:
+    """It counted no messages: those that are left are counted, none as written since then."""
+    stored = to_json(from_json(OLD.read_bytes()))
+    found = load(stored)
+    reversed_keys = to_json(dict(reversed(from_json(stored).items())))
+
+    assert (2, 7) == (found.record_version, len(found.history))
+    assert found.spoken == len(found.history)
+    assert found.activation is not None
+    assert ((), found.spoken) == (found.activation.loop, found.activation.spoken)
+    assert found == load(dump(found)) == load(reversed_keys)
+
+    talk = Driver(state=found, now=found.updated_at, turns=50)
+    talk.offsets = {"conversation.turns": 99, "conversation.answers": 99}
+    talk.answered()
+    talk.turn("Where is A-1?", call())
+    assert "call_tool" == talk.action.decision.action
+
+
+def test_turns_that_waited_in_a_record_of_the_first_version() -> None:
+    """They count as little as everything else that was said before."""
+    talk = Driver()
+    talk.turn("Where is A-1?", call())
+    talk.turn("When do you open?")
+    stored = from_json(dump(talk.conversation))
+    del stored["spoken"], stored["backlog"]["spoken"], stored["activation"]["spoken"]
+    found = load(to_json({**stored, "record_version": 1}))
+
+    assert found.backlog is not None
+    assert 2 == found.spoken == found.backlog.spoken
 
 
 @pytest.mark.parametrize("turn_id", ["t9", None])

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import structlog
 
+from tests.agents import calling, wanting
 from tests.catalogs import RULES
 from tests.unit.roles.bench import (
     EFFORT,
@@ -685,7 +686,7 @@ def test_what_is_no_record_is_named_without_its_content(value: bytes) -> None:
 def test_a_newer_record_is_left_for_a_newer_worker() -> None:
     """Whatever it holds: it is not even looked at."""
     with pytest.raises(StateTooNew):
-        ConversationFormat().load(b'{"record_version":2,"phase":"dreaming","more":[1]}')
+        ConversationFormat().load(b'{"record_version":3,"phase":"dreaming","more":[1]}')
 
 
 def test_turns_of_others_are_counted_by_their_role() -> None:
@@ -699,3 +700,47 @@ def test_turns_of_others_are_counted_by_their_role() -> None:
     assert handled.state is not None
     assert "person" == handled.state.holder
     assert 1 == bench.counted.value("turns_total", role="agent")
+
+
+@pytest.mark.parametrize("patient", [False, True])
+@pytest.mark.parametrize("retries", [0, 1, 5])
+async def test_as_many_proposals_are_asked_for_as_the_agent_allows(
+    retries: int,
+    patient: bool,
+) -> None:
+    """Every one that is blocked is counted, the last included; then a person is told."""
+    faulty = [call("no_such_tool")] * (retries + 1)
+    script = scripted(*faulty)
+    bench = Bench(Later(script) if patient else script)
+    shop = RULES.catalog.agents["shop"].model_copy(update={"max_retries": retries})
+    catalog = RULES.catalog.model_copy(update={"agents": {"shop": shop}})
+    bench.handler._ruleset = replace(RULES, catalog=catalog)
+
+    handled = await bench.take(at(0))
+
+    script.finish()
+    assert "schema_fail" == action_in(handled).handoff.cause  # type: ignore[union-attr]
+    assert retries + 1 == bench.counted.value("decider_failures_total", failure="blocked")
+
+
+async def test_the_calls_of_one_reply_are_published_together() -> None:
+    """With ids of their own, counted each, in the order of the reply."""
+    bench = Bench(
+        scripted(
+            calling(
+                wanting("get_order", {"order_id": "A-1"}, "a"),
+                wanting("search_help", {"topic": "fees"}, "b"),
+            )
+        )
+    )
+
+    claims = {"subject_id": "customer-1"}
+    handled = await bench.take(at(0, "Where is A-1, and the fees?", session_claims=claims))
+
+    actions = [one for one in events(handled) if isinstance(one, ActionEvent)]
+    assert ["get_order", "search_help"] == [one.decision.tool for one in actions]
+    assert [action_id("c-1", actions[0].source, n) for n in (0, 1)] == [
+        one.action_id for one in actions
+    ]
+    labels = {"action": "call_tool", "reason_code": "lookup_required"}
+    assert 2 == bench.counted.value("decisions_total", **labels)

@@ -216,6 +216,16 @@ async def test_a_call_is_begun_called_and_done() -> None:
     assert bench.counted.value("tool_calls_total", tool="get_order_status", outcome="done") == 1
 
 
+@pytest.mark.parametrize("given", ['{"order_id":"A-1001","expand":null}', "{}"])
+async def test_the_arguments_are_hashed_as_the_model_gave_them(given: str) -> None:
+    """What code left out or filled in shows as a difference to what was sent."""
+    event = order_call(model_arguments_json=given)
+
+    result = only(await Bench(SHIPPED).run(event))
+
+    assert result.arguments_hash == hashlib.sha256(given.encode()).hexdigest()
+
+
 async def test_other_actions_are_passed_over() -> None:
     """An action that is no call leaves no record and no event."""
     handled = await Bench().run(action("answer", {"text": "hello", "locale": "en"}))

@@ -1,6 +1,7 @@
 """The shadow role: the live side's inputs in any order of arrival, compared and never acted on."""
 
 import asyncio
+import json
 import random
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any, Literal
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.agents import calling, wanting
 from tests.catalogs import RULES
 from tests.small_shop import ByWord
 from tests.unit.roles.bench import (
@@ -52,7 +54,7 @@ from turnstream.roles.intake import Intake
 from turnstream.roles.pending import PendingQuestions
 from turnstream.roles.run import stream_settings
 from turnstream.roles.shadow import SOURCES, WRITES, ShadowHandler
-from turnstream.roles.shadowing import Shadowed, shadowed_format
+from turnstream.roles.shadowing import Shadowed, oldest_batch, shadowed_format
 from turnstream.stream import (
     Handled,
     LaneClosing,
@@ -305,6 +307,110 @@ async def test_another_opinion_is_compared_and_not_followed() -> None:
     # The candidate refused; the live side asked, and so the reply was one in the mirror too.
     assert "order_id" in bench.kept.mirror.values
     assert "waiting_answer" == bench.kept.mirror.phase
+
+
+BOTH = calling(
+    wanting("get_order", {"order_id": "A-1"}, "a"), wanting("search_help", {"topic": "fees"}, "b")
+)
+TURNED = calling(*reversed(BOTH.calls))
+FEWER = calling(BOTH.calls[0])
+
+
+def playing_calls() -> Live:
+    """Two calls of one reply, their results, and an answer."""
+    live = Live(ScriptedDecider([Step(BOTH), Step(answer("order_status"))]))
+    live.say("Where is A-1, and the fees?")
+    for one in live.actions[:2]:
+        live.take(
+            ToolResult(
+                action_id=one.action_id,
+                conversation_id="c-1",
+                tool_call_id=one.action_id,
+                name=one.decision.tool or "",
+                ok=True,
+                result_json='{"status":"shipped","total":3}',
+                outcome="done",
+                attempts=1,
+                versions=Versions(decision_version="d1", presentation_version="p1", model="m"),
+                arguments_hash="",
+                occurred_at=NOW,
+            ),
+            RESULTS,
+        )
+    assert ["call_tool", "call_tool", "answer"] == [one.decision.action for one in live.actions]
+    return live
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("proposed", "expected"),
+    [
+        (BOTH, ("same", True)),
+        (TURNED, ("same", True)),
+        (FEWER, ("same_action", False)),
+        (refuse("fraud"), ("different", None)),
+    ],
+)
+async def test_the_calls_of_one_reply_are_compared_together(
+    proposed: Proposal, expected: tuple[str, bool | None], seed: int
+) -> None:
+    """Once for each decision, when all its actions are here; the copy waits for all results."""
+    live = playing_calls()
+    bench = Bench(ScriptedDecider([Step(proposed), Step(answer("order_status"))]))
+    for number, one in enumerate(interleaved(live.topics, seed)):
+        if number == seed % 5:
+            bench.restart()
+        await bench.take(one)
+
+    assert [expected, ("same", None)] == [
+        (one.verdict, one.arguments_equal) for one in bench.comparisons
+    ]
+    assert [live.actions[0].action_id, live.actions[2].action_id] == [
+        one.live_id for one in bench.comparisons
+    ]
+    assert ((), ()) == (bench.kept.actions, bench.kept.heard)
+    assert ["get_order", "search_help"] == [one.tool for one in bench.kept.mirror.facts]
+
+
+async def test_a_shadow_that_joins_within_a_batch_goes_on() -> None:
+    """The first of the calls was written before its time: it follows the others."""
+    live = playing_calls()
+    bench = Bench(ScriptedDecider([Step(answer("order_status"))]))
+    first, *others = live.topics[ACTIONS]
+    await bench.take(*live.topics[TURNS], *others, *live.topics[RESULTS])
+
+    assert 1 == len(live.topics[TURNS])
+    assert ((), ["answer"]) == (
+        bench.kept.actions,
+        [one.live_action for one in bench.comparisons],
+    )
+    assert first.offset == 0
+    assert "waiting_answer" == bench.kept.mirror.phase
+
+
+def test_a_decision_taken_anew_is_another_batch() -> None:
+    """The first of its actions begins with the first place again."""
+    payload = {
+        "tool_call_id": "a",
+        "tool": "t",
+        "arguments_json": "{}",
+        "provenance": {},
+        "effect": "read",
+        "deadline_at": NOW,
+    }
+
+    def made(index: int, size: int = 2, decision_id: str = "d-1") -> ActionEvent:
+        return action(
+            "call_tool", payload, batch_index=index, batch_size=size, decision_id=decision_id
+        )
+
+    whole = (made(0), made(1))
+
+    assert whole == oldest_batch((*whole, made(0)))
+    assert whole[:1] == oldest_batch((made(0), made(0), made(1)))
+    assert whole[:1] == oldest_batch((made(0), made(1, decision_id="d-2")))
+    assert whole[1:] == oldest_batch((made(1), made(0)))
+    assert (made(0, 1),) == oldest_batch((made(0, 1), made(1)))
 
 
 async def test_ids_depend_on_the_input_only() -> None:
@@ -770,4 +876,25 @@ def test_what_is_no_record_is_named_without_its_content(value: bytes) -> None:
 def test_a_newer_record_is_left_for_a_newer_worker() -> None:
     """Whatever its form."""
     with pytest.raises(StateTooNew):
-        FORMAT.load(b'{"record_version":2,"dreams":[]}')
+        FORMAT.load(b'{"record_version":3,"dreams":[]}')
+
+
+async def test_a_record_of_the_first_version_is_read_as_it_is() -> None:
+    """Its copy counts messages from those that are left; a proposal that waited had one call."""
+    bench = Bench(compare_with="people")
+    await bench.take(asked(0, "Where is my order A-12?"))
+    stored = json.loads(FORMAT.dump(bench.kept))
+    stored["record_version"] = stored["mirror"]["record_version"] = 1
+    del stored["mirror"]["spoken"]
+    assert stored["proposals"][0].pop("calls")
+    bench.state = FORMAT.load(json.dumps(stored).encode())
+    await bench.take(
+        person(
+            done("call_tool", tool="get_order", arguments_json='{"order_id":"A-12"}', turn_id="t-0")
+        )
+    )
+
+    (comparison,) = bench.comparisons
+    assert ("same", True) == (comparison.verdict, comparison.arguments_equal)
+    await bench.take(asked(1, "Hello", occurred_at=NOW + 2_000))
+    assert 2 == bench.kept.mirror.spoken

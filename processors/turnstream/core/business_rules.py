@@ -1,0 +1,176 @@
+"""The third gate: what JSON Schema cannot say of a call's arguments, declared per tool.
+
+A schema knows one value at a time. A rule knows two of them, the customer's rights, or what another
+tool has found.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, assert_never
+
+from pydantic import Field, JsonValue
+
+from turnstream.core.definition import Definition
+from turnstream.core.evolution import dataclass
+
+
+class RangeRule(Definition):
+    """A value lies between two bounds, both included."""
+
+    kind: Literal["range"]
+    argument: str
+    minimum: float | str | None = None
+    """A number, or a text that is compared as text: dates as ``2026-01-31`` are."""
+    maximum: float | str | None = None
+
+
+class OrderRule(Definition):
+    """One argument is not greater than another: the first day of a period, and its last."""
+
+    kind: Literal["order"]
+    lower: str
+    upper: str
+
+
+class RightRule(Definition):
+    """Some values of an argument take a permission of the session."""
+
+    kind: Literal["right"]
+    argument: str
+    values: tuple[str, ...] = Field(min_length=1)
+    """Texts; of a list, each item counts."""
+    permission: str
+
+
+class LookupRule(Definition):
+    """A value is one that another tool has found in this conversation: a foreign key."""
+
+    kind: Literal["lookup"]
+    argument: str
+    tool: str
+    """The look-up tool."""
+    path: str
+    """Where its result holds the values: ``invoices.id`` is the `id` of each of `invoices`."""
+
+
+BusinessRule = Annotated[
+    RangeRule | OrderRule | RightRule | LookupRule, Field(discriminator="kind")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that a call breaks."""
+
+    argument: str
+    message: str
+    permission: str | None = None
+    """The permission that the session lacks, where that is what was broken."""
+
+
+def broken_rule(
+    rules: Sequence[BusinessRule],
+    arguments: Mapping[str, JsonValue],
+    *,
+    permissions: Sequence[str],
+    found: Mapping[str, Sequence[Mapping[str, JsonValue]]],
+) -> Broken | None:
+    """The first rule that a call breaks.
+
+    Args:
+        rules: of the tool.
+        arguments: of the call, valid under its schema. A rule about an argument that is absent
+            says nothing.
+        permissions: of the session.
+        found: tool to its results that may be used, newest last.
+    """
+    for rule in rules:
+        match rule:
+            case RangeRule():
+                broken = _out_of_range(rule, arguments)
+            case OrderRule():
+                broken = _out_of_order(rule, arguments)
+            case RightRule():
+                broken = _without_right(rule, arguments, permissions)
+            case LookupRule():
+                broken = _not_found(rule, arguments, found)
+            case _ as unreachable:
+                assert_never(unreachable)
+        if broken is not None:
+            return broken
+    return None
+
+
+def _out_of_range(rule: RangeRule, arguments: Mapping[str, JsonValue]) -> Broken | None:
+    value = arguments.get(rule.argument)
+    if value is None:
+        return None
+    if rule.minimum is not None and not _not_above(rule.minimum, value):
+        return Broken(rule.argument, f"must not be below {_shown(rule.minimum)}")
+    if rule.maximum is not None and not _not_above(value, rule.maximum):
+        return Broken(rule.argument, f"must not be above {_shown(rule.maximum)}")
+    return None
+
+
+def _shown(bound: float | str) -> str:
+    return bound if isinstance(bound, str) else f"{bound:g}"
+
+
+def _out_of_order(rule: OrderRule, arguments: Mapping[str, JsonValue]) -> Broken | None:
+    lower, upper = arguments.get(rule.lower), arguments.get(rule.upper)
+    if lower is None or upper is None or _not_above(lower, upper):
+        return None
+    return Broken(rule.lower, f"must not be above {rule.upper}")
+
+
+def _not_above(lower: JsonValue, upper: JsonValue) -> bool:
+    """Whether two values of one kind are in order; values of two kinds never are."""
+    if isinstance(lower, str) and isinstance(upper, str):
+        return lower <= upper
+    if isinstance(lower, bool) or isinstance(upper, bool):
+        return False
+    if isinstance(lower, int | float) and isinstance(upper, int | float):
+        return lower <= upper
+    return False
+
+
+def _without_right(
+    rule: RightRule, arguments: Mapping[str, JsonValue], permissions: Sequence[str]
+) -> Broken | None:
+    given = arguments.get(rule.argument)
+    items = given if isinstance(given, list) else [given]
+    if rule.permission in permissions or not any(item in rule.values for item in items):
+        return None
+    return Broken(rule.argument, "needs a permission that is not there", rule.permission)
+
+
+def _not_found(
+    rule: LookupRule,
+    arguments: Mapping[str, JsonValue],
+    found: Mapping[str, Sequence[Mapping[str, JsonValue]]],
+) -> Broken | None:
+    value = arguments.get(rule.argument)
+    if value is None:
+        return None
+    results = found.get(rule.tool, ())
+    wanted = rule.path.split(".")
+    if any(_same(value, one) for result in results for one in _at(result, wanted)):
+        return None
+    if not results:
+        return Broken(rule.argument, f"must come from a result of {rule.tool}: call that first")
+    return Broken(rule.argument, f"is not among what {rule.tool} found")
+
+
+def _same(one: JsonValue, other: JsonValue) -> bool:
+    """Equality of JSON: true is not 1."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _at(value: JsonValue | Mapping[str, JsonValue], path: Sequence[str]) -> Iterator[JsonValue]:
+    """The values at a path; a list stands for each of its items."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _at(one, path)
+    elif not path:
+        yield value  # type: ignore[misc]
+    elif isinstance(value, Mapping) and path[0] in value:
+        yield from _at(value[path[0]], path[1:])
