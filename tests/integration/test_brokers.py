@@ -1,6 +1,7 @@
 """The brokers that the demo, the tests and the benchmarks run on do what they are used for."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,7 @@ async def test_a_broker_that_comes_back_is_not_believed_to_have_forgotten_a_grou
 
             broker.kill()
             starting = asyncio.create_task(asyncio.to_thread(broker.start))
-            answers = []
+            answers: list[Mapping[TopicPartition, int | None]] = []
             async with asyncio.timeout(120):
                 while not starting.done() or len(answers) < 100:
                     answers.append(await committed_offsets(consumer, [tp]))
