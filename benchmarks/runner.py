@@ -136,6 +136,7 @@ async def _measure(  # noqa: PLR0917
         "prefix": prefix,
         "folder": str(folder),
         "delay_seconds": delay_seconds,
+        "turns": count,
         "stream": stream,
     }
     process = start(f"peers.{peer.module}", argument, *peer.arguments, log=folder / "log")

@@ -9,10 +9,16 @@ import asyncio
 from typing import Any
 
 from benchmarks.broker import kafka
+from benchmarks.load import turns as make_turns
 from benchmarks.report import Table, console, finish
 from benchmarks.runner import BARE, DECIDE, FAUST, QUIX, Measured, measure
+from turnstream.core.conversation import Conversation
 from turnstream.core.definitions import Catalog
+from turnstream.core.effects import Input, Propose
+from turnstream.core.events import Source
 from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.ruleset import Ruleset
+from turnstream.core.step import step
 from turnstream.models.catalog_rules import CatalogRules
 
 SECONDS = 0.05
@@ -20,11 +26,15 @@ SLOTS = 1_000
 
 
 class Delayed:
-    """The embedded decider, as if it were far away."""
+    """The embedded decider, as if it were far away: it takes time, and no CPU of the process.
 
-    def __init__(self, catalog: Catalog, *, seconds: float) -> None:
+    So what it replies to the load's turns is worked out before the first of them comes.
+    """
+
+    def __init__(self, catalog: Catalog, *, seconds: float, turns: int) -> None:
         self._rules = CatalogRules(catalog, "benchmark")
         self._seconds = seconds
+        self._replies = _replies(self._rules, catalog, turns)
 
     @property
     def name(self) -> str:
@@ -34,12 +44,35 @@ class Delayed:
     async def propose(self, request: DecisionRequest) -> Proposal:
         """Propose after a while."""
         await asyncio.sleep(self._seconds)
-        return self._rules.propose(request)
+        return self._replies[_written(request)]
 
 
-def delayed(catalog: Catalog, *, seconds: float) -> Delayed:
+def delayed(catalog: Catalog, *, seconds: float, turns: int) -> Delayed:
     """Make the decider; a deployment names this function in its `deciders`."""
-    return Delayed(catalog, seconds=seconds)
+    return Delayed(catalog, seconds=seconds, turns=turns)
+
+
+def _written(request: DecisionRequest) -> tuple[str, ...]:
+    return tuple(one.text for one in request.messages if one.role == "customer")
+
+
+def _replies(rules: CatalogRules, catalog: Catalog, turns: int) -> dict[tuple[str, ...], Proposal]:
+    """What the decider replies to each turn of the load, by what the customer has written."""
+    ruleset = Ruleset(catalog, decision_version="", presentation_version="")
+    states: dict[str, Conversation] = {}
+    replies: dict[tuple[str, ...], Proposal] = {}
+    for offset, turn in enumerate(make_turns(turns, salt="").turns):
+        name, topic, at = turn.conversation_id, "conversation.turns", turn.occurred_at
+        source = Source(topic=topic, partition=0, offset=offset)
+        cause = Input(name, turn, source, topic, offset, at, at)
+        taken = step(states.get(name), cause, ruleset)
+        for effect in taken.effects:
+            if isinstance(effect, Propose):
+                reply = rules.propose(effect.request)
+                replies[_written(effect.request)] = reply
+                taken = step(taken.state, cause.with_event(reply), ruleset)
+        states[name] = taken.state
+    return replies
 
 
 def run(bootstrap: str, *, count: int, rounds: int, sequential: int) -> dict[str, Any]:

@@ -32,13 +32,16 @@ class Received(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-def settings(bootstrap: str, prefix: str, *, delay_seconds: float = 0.0, **more: Any) -> Settings:
+def settings(
+    bootstrap: str, prefix: str, *, delay_seconds: float = 0.0, turns: int = 0, **more: Any
+) -> Settings:
     """Return the configuration of one run on the demo's catalog.
 
     Args:
         bootstrap: The broker's address.
         prefix: Of every topic and group, so that runs do not share anything.
         delay_seconds: Makes the decider take that long.
+        turns: How many there will be, for such a decider.
         more: Further settings.
     """
     given: dict[str, Any] = {
@@ -54,7 +57,7 @@ def settings(bootstrap: str, prefix: str, *, delay_seconds: float = 0.0, **more:
             "catalog_rules": {
                 "kind": "python",
                 "target": "benchmarks.slow_model:delayed",
-                "options": {"seconds": delay_seconds},
+                "options": {"seconds": delay_seconds, "turns": turns},
             }
         }
     return Settings.model_validate(given)

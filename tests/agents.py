@@ -163,7 +163,8 @@ def asking(field: str = "order_id", needed_for: str = "get_order", call_id: str 
 
 def saying(text: str, **changes: Any) -> Proposal:
     """A reply that is the final answer."""
-    return proposal("answer", "context_sufficient", text=text, reply={"text": text}, **changes)
+    given: dict[str, Any] = {"text": text, "reply": {"text": text}, **changes}
+    return proposal("answer", "context_sufficient", **given)
 
 
 def doubting(known: Proposal, confidence: float) -> Proposal:

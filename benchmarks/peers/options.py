@@ -32,6 +32,7 @@ def read() -> Options:
         given["bootstrap"],
         given["prefix"],
         delay_seconds=given.get("delay_seconds", 0.0),
+        turns=given.get("turns", 0),
         stream=given.get("stream", {}),
         **given.get("more", {}),
     )

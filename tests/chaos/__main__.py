@@ -91,9 +91,9 @@ def _runs(console: Console, folder: Path, seeds: Sequence[int], *, turns: int, w
             f"seed {seed}: {report.turns} turns, {len(report.faults)} faults, "
             f"{report.seconds:.0f} s, findings: {dict(found) or 'none'}"
         )
+        _explain(console, f"seed {seed}", report.findings)
     console.print(_table_of(reports), _repeats_of(reports), _faults_of(reports))
     for report in reports:
-        _explain(console, f"seed {report.seed}", report.findings)
         if report.missed:
             console.print(f"seed {report.seed}, not reached in time: {', '.join(report.missed)}")
     absent = _never_happened(reports)

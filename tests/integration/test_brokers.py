@@ -1,5 +1,7 @@
 """The brokers that the demo, the tests and the benchmarks run on do what they are used for."""
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from aiokafka.errors import UnknownTopicOrPartitionError
 from turnstream.demo.embedded import EmbeddedBroker
 from turnstream.demo.errors import BrokerError
 from turnstream.demo.kafka import KafkaBroker
+from turnstream.stream.offset_fetch import committed_offsets
 
 
 async def create_topic(bootstrap: str, topic: str) -> None:
@@ -132,3 +135,42 @@ def test_brokers_have_no_address_before_they_start() -> None:
         with pytest.raises(BrokerError, match=r"call start\(\) first"):
             _ = broker.bootstrap
         broker.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+async def test_a_broker_that_comes_back_is_not_believed_to_have_forgotten_a_group(
+    tmp_path: Path, topic_prefix: str
+) -> None:
+    """While it reads its log it answers without offsets: the same are read after the restart."""
+    topic, group = f"{topic_prefix}turns", f"{topic_prefix}group"
+    tp = TopicPartition(topic, 0)
+    with KafkaBroker(data_dir=tmp_path / "kafka") as broker:
+        await create_topic(broker.bootstrap, topic)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap, transactional_id=f"{group}-0"
+        )
+        await producer.start()
+        for offset in range(1, 201):
+            async with producer.transaction():
+                await producer.send_offsets_to_transaction({tp: offset}, group)
+        await producer.stop()
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=broker.bootstrap, group_id=group, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            assert {tp: 200} == await committed_offsets(consumer, [tp])
+
+            broker.kill()
+            starting = asyncio.create_task(asyncio.to_thread(broker.start))
+            answers: list[Mapping[TopicPartition, int | None]] = []
+            async with asyncio.timeout(120):
+                while not starting.done() or len(answers) < 100:
+                    answers.append(await committed_offsets(consumer, [tp]))
+                    await asyncio.sleep(0.01)
+                await starting
+
+            assert [{tp: 200}] * len(answers) == answers
+        finally:
+            await consumer.stop()

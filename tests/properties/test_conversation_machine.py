@@ -30,7 +30,7 @@ from turnstream.core.events import (
     ToolResult,
 )
 from turnstream.core.json_arguments import parsed
-from turnstream.core.ports import DecisionRequest, Proposal
+from turnstream.core.ports import DecisionRequest, Proposal, ProposedCall
 from turnstream.core.publications import ActionEvent, CallPayload, OutboundMessage, Outcome
 from turnstream.core.record import dump, load
 from turnstream.core.ruleset import Limits, Ruleset
@@ -197,8 +197,8 @@ CALLS = st.builds(
     st.sampled_from(["c1", "c2", "c3", "c4", "c5", "c6", "", "x" * 200]) | st.text(max_size=3),
 )
 
-REPLIES: st.SearchStrategy[Any] = (
-    st.sampled_from([{"id": "r1"}, [], "x" * 300, None, "x" * 100_000]) | JSON
+REPLIES: st.SearchStrategy[Any] = st.sampled_from(
+    [*[{"id": "r1"}] * 6, [], "x" * 300, None, "x" * 100_000, 1.5, [[None]], {"a": "\x00"}]
 )
 
 
@@ -646,17 +646,37 @@ class Agents(World):
     def decide(self, request: DecisionRequest) -> Proposal | Undecided:
         """Call several tools at once, mostly; ask, answer, or do as a decision model would."""
         self.check_loop(request)
-        whim = self.draw(st.integers(0, 9))
+        whim = self.draw(st.integers(0, 11))
         if whim == 0:
             return super().decide(request)
-        if whim == 1:
+        if whim in (1, 2):
             return self.draw(
                 st.sampled_from([asking(), asking("topic", "search_help"), saying("Hello.")])
             )
-        calls = tuple(self.draw(st.lists(CALLS, min_size=whim > 2, max_size=4)))
+        calls = self.sound(request) if whim < 10 else []
+        if whim > 8:
+            calls += self.draw(st.lists(CALLS, min_size=1, max_size=3))
         reply = self.draw(REPLIES)
-        made = calling(*calls, tool=None, reply=reply) if calls else saying("Hi.", reply=reply)
-        return replace(made, calls=calls) if whim == 2 else made
+        if whim == 11:
+            return saying("Hi.", reply=reply, calls=tuple(calls))
+        return calling(*calls, tool=None, reply=reply)
+
+    def sound(self, request: DecisionRequest) -> list[ProposedCall]:
+        """Calls that a model might make that understands the request."""
+        choices: list[tuple[str, Any]] = [
+            ("list_orders", {"limit": 3.0, "after": None}),
+            ("get_store_hours", ""),
+            *[("lookup_order", {"order_id": f"A-{n}"}) for n in (1, 2)],
+            *[("find_ticket", f'{{"ticket_id": {n}}}') for n in range(1, 6)],
+        ]
+        known = request.known
+        if "order_id" in known:
+            tools = ("get_order", "get_order", "cancel_order", "refund")
+            choices += [(tool, {"order_id": known["order_id"]}) for tool in tools]
+        if "topic" in known:
+            choices.append(("search_help", {"topic": known["topic"]}))
+        chosen = self.draw(st.lists(st.sampled_from(choices), min_size=1, max_size=4))
+        return [wanting(tool, arguments, f"c{n}") for n, (tool, arguments) in enumerate(chosen)]
 
     def check_loop(self, request: DecisionRequest) -> None:
         """Each call has one outcome, none is awaited, and nothing superseded is shown."""

@@ -118,11 +118,12 @@ def _session(claims: str | None) -> "SessionClaims | None":
         return SessionClaims.model_validate_json(claims)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        where = ".".join(map(str, fault["loc"])) or "the whole"
-        message = fault["msg"]
+        where = ".".join(map(str, fault["loc"]))
+        message = fault["msg"] if where else 'expected JSON as {"subject_id": "customer-7"}'
         if fault["type"] == "extra_forbidden":
             message = f"unknown key; expected one of {', '.join(SessionClaims.model_fields)}"
-        typer.echo(f"turnstream chat: --claims: {where}: {message}", err=True)
+        place = f"--claims: {where}" if where else "--claims"
+        typer.echo(f"turnstream chat: {place}: {message}", err=True)
         raise typer.Exit(_COULD_NOT_RUN) from error
 
 

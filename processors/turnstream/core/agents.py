@@ -26,12 +26,14 @@ class Hop(Definition):
 class FinalAnswer(Definition):
     """The form of an agent's final answer, for the customer or a system behind it.
 
-    It is no tool's schema: it stands in a file of its own, with a version of its own.
+    It is no tool's schema: it stands in a file of its own, with a version of its own. A decider of
+    your own may still give an approved answer instead.
     """
 
     schema_file: str = Field(alias="schema", min_length=1)
     """The file of its JSON Schema 2020-12, an object; relative to the catalog, in its folder."""
     version: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    """Of the form; raise it whenever the file changes what it means."""
     text: str = "text"
     """The property that the customer reads."""
     content: dict[str, JsonValue] = {}  # noqa: RUF012 - pydantic gives each model its own
@@ -70,6 +72,7 @@ class Agent(Definition):
     max_retries: int = Field(default=1, ge=0, le=MAX_RETRIES, alias="maxRetries")
     """Proposals asked for again because the one before could not be acted on."""
     loop: Literal["agent"] = "agent"
+    """The only loop there is: the model chooses each step."""
     stop_when: tuple[StopWhen, ...] = Field(default=STOPS, alias="stopWhen")
     """What ends the work on a turn. `max_steps` and `schema_fail` do so in any case, named or not;
     `user_cancel`, the control event, only where it is named; `final_answer` must be, since nothing

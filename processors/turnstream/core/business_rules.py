@@ -18,9 +18,11 @@ class RangeRule(Definition):
 
     kind: Literal["range"]
     argument: str
+    """The argument that it is about."""
     minimum: float | str | None = None
     """A number, or a text that is compared as text: dates as ``2026-01-31`` are."""
     maximum: float | str | None = None
+    """The same."""
 
 
 class OrderRule(Definition):
@@ -28,7 +30,9 @@ class OrderRule(Definition):
 
     kind: Literal["order"]
     lower: str
+    """The argument that must not be greater."""
     upper: str
+    """The argument that it is compared with: both numbers, or both texts."""
 
 
 class RightRule(Definition):
@@ -36,9 +40,11 @@ class RightRule(Definition):
 
     kind: Literal["right"]
     argument: str
+    """The argument that it is about."""
     values: tuple[str, ...] = Field(min_length=1)
     """Texts; of a list, each item counts."""
     permission: str
+    """Without it the call is refused by rule `missing_permission`."""
 
 
 class LookupRule(Definition):
@@ -46,6 +52,7 @@ class LookupRule(Definition):
 
     kind: Literal["lookup"]
     argument: str
+    """The argument that it is about."""
     tool: str
     """The look-up tool."""
     path: str

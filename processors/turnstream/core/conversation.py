@@ -190,6 +190,8 @@ class LoopCall:
     """The action that makes it; None for one that was not made, and for a question."""
     outcome: Envelope | None
     """What the model is told of it; None while it is awaited."""
+    write: bool = False
+    """Whether it changes something, so that what was done must be told in any case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,12 +146,10 @@ def _with_its_reply(
     if isinstance(verdict, Ask):
         outcomes = _unasked(verdict, proposal)
         return with_reply(done.state, proposal, spoken=spoken, outcomes=outcomes)
-    made = [one.event.action_id for one in done.effects if isinstance(one.event, ActionEvent)]
+    actions = [one.event for one in done.effects if isinstance(one.event, ActionEvent)]
     names = [call.call_id for call in verdict.calls if call.call_id is not None]
-    actions = dict(zip(names, made, strict=True))
-    return with_reply(
-        done.state, proposal, spoken=spoken, actions=actions, outcomes=verdict.rejected
-    )
+    made = dict(zip(names, actions, strict=True))
+    return with_reply(done.state, proposal, spoken=spoken, made=made, outcomes=verdict.rejected)
 
 
 def _unasked(verdict: Ask, proposal: Proposal) -> list[Envelope]:
@@ -182,11 +180,17 @@ def stopped(state: Conversation, cause: Input, why: HandoffCause, ruleset: Rules
     return enacted(state, cause, handed_off(why), ruleset)
 
 
-def subject_of(verdict: Verdict, ruleset: Ruleset) -> str | None:
-    """What a verdict is about; None when it says nothing of that."""
+def subject_of(verdict: Verdict, ruleset: Ruleset, present: str | None = None) -> str | None:
+    """What a verdict is about; None when it says nothing of that.
+
+    Calls of one reply may be about several things: the present one where it is among them.
+    """
     match verdict:
-        case Call(tool=tool) | Batch(calls=(Call(tool=tool), *_)):
+        case Call(tool=tool):
             return ruleset.catalog.subject_of_tool(tool)
+        case Batch(calls=calls):
+            subjects = [ruleset.catalog.subject_of_tool(call.tool) for call in calls]
+            return present if present in subjects else subjects[0]
         case Ask(needed_for=needed_for):
             return ruleset.catalog.subject_of_tool(needed_for)
         case AnswerWith(answer_id=str(answer_id)):
@@ -203,7 +207,7 @@ def _on_subject(state: Conversation, verdict: Verdict, ruleset: Ruleset) -> Conv
     Another subject starts a new epoch: values of the old one need confirmation before they are used
     again. What was said since the customer's turn belongs to the new one.
     """
-    subject = subject_of(verdict, ruleset)
+    subject = subject_of(verdict, ruleset, state.subject)
     if subject is None or subject == state.subject:
         return state
     if state.subject is None:

@@ -14,6 +14,7 @@ Where an argument may come from is the catalog's to say, for a model as for code
   conversation knows, or one that the customer wrote since the work began. A number from an earlier
   subject, or one that nobody ever named, passes no gate.
 - What lists `model` may be anything that the schema and the rules allow: the words of a search.
+  Where the session knows it as well, the session wins.
 """
 
 import re
@@ -91,7 +92,7 @@ def passed(
     found = {name: find(plan, conversation, subject) for name, plan in plans.items()}
     given = without_added_nulls(read, schema=tool.input_schema).arguments
     given = with_whole_numbers(given, schema=tool.input_schema)
-    arguments = {**given, **_filled_by_code(plans, found)}
+    arguments = {**given, **_filled_by_code(plans, found, given)}
     broken = _unfillable(plans, found) or _invalid(call.tool, arguments, ruleset)
     if broken is not None:
         return broken
@@ -148,12 +149,14 @@ def _vouched(
         if plan is None:
             path = _path(name, ruleset.catalog.tools[tool].input_schema)
             return _rejected("the catalog names no source for it", path, "provenance")
-        source = _source(given.get(name, value), plan, found[name], conversation, ruleset)
+        known = found[name]
+        source = _source(given.get(name, value), plan, known, conversation, ruleset)
         if source is None:
             message = "not what the customer said, or they named several"
             return _rejected(message, f"/{name}", "provenance", plan)
         provenance[name], used[name] = source
-        fields[plan.field] = _text(used[name])
+        as_known = known.status == "known" and known.source == source[0]
+        fields[plan.field] = known.value if as_known else _text(used[name])
     # A known value may stand for what the model wrote, and is checked like it.
     broken = _invalid(tool, used, ruleset) if used != arguments else None
     return broken or Filled(used, provenance, fields, missing=(), ambiguous=(), blocked=())
@@ -206,13 +209,19 @@ def _path(name: str, schema: Mapping[str, JsonValue]) -> str:
 
 
 def _filled_by_code(
-    plans: Mapping[str, ArgumentPlan], found: Mapping[str, Found]
+    plans: Mapping[str, ArgumentPlan], found: Mapping[str, Found], given: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
+    """What a model cannot know, and what the session says where the model says nothing."""
     return {
         name: typed(found[name].value, plan)
         for name, plan in plans.items()
-        if found[name].status == "known" and hidden_from_models(plan)
+        if found[name].status == "known"
+        and (hidden_from_models(plan) or (_of_session(found[name]) and name not in given))
     }
+
+
+def _of_session(found: Found) -> bool:
+    return found.status == "known" and found.source == "session"
 
 
 def _source(
@@ -231,7 +240,7 @@ def _source(
             and ruleset.extractor.reply(plan.field, value) == (found.value,)
         ):
             return found.source, known
-    if "model" in plan.source.provenance:
+    if "model" in plan.source.provenance and not _of_session(found):
         return "model", value
     if found.status != "missing" or "message" not in plan.source.provenance:
         return None

@@ -30,7 +30,8 @@ from turnstream.core.envelope import (
 )
 from turnstream.core.evolution import evolved
 from turnstream.core.json_arguments import unwritable
-from turnstream.core.ports import LoopTurn, Message, Proposal
+from turnstream.core.ports import LoopTurn, Message, Proposal, ProposedCall
+from turnstream.core.publications import ActionEvent
 
 _REPLY_DEPTH: Final = 100
 """Deepest nesting of a reply: the reader of records ends with an error at twice as much."""
@@ -47,7 +48,7 @@ def with_reply(
     proposal: Proposal,
     *,
     spoken: int,
-    actions: Mapping[str, str] | None = None,
+    made: Mapping[str, ActionEvent] | None = None,
     outcomes: Sequence[Envelope] = (),
     fault: str | None = None,
 ) -> Conversation | None:
@@ -57,7 +58,7 @@ def with_reply(
         state: its activation open.
         proposal: what the reply was read as. A decision model's leaves no trace.
         spoken: messages of the conversation when it was given.
-        actions: call id to the action that makes it.
+        made: call id to the action that makes it.
         outcomes: of the calls that are not made.
         fault: why nothing of it is done, where that is so.
 
@@ -74,18 +75,23 @@ def with_reply(
     step = LoopStep(
         reply=proposal.reply,
         calls=tuple(
-            LoopCall(
-                call.call_id,
-                shortened(call.tool, _NAME_CHARACTERS),
-                (actions or {}).get(call.call_id),
-                known.get(call.call_id),
-            )
+            _kept(call, (made or {}).get(call.call_id), known.get(call.call_id))
             for call in (proposal.calls if usable else ())
         ),
         fault=fault,
         spoken=spoken,
     )
     return _fitting(state, activation, (*activation.loop, step))
+
+
+def _kept(call: ProposedCall, action: ActionEvent | None, outcome: Envelope | None) -> LoopCall:
+    return LoopCall(
+        call_id=call.call_id,
+        tool=shortened(call.tool, _NAME_CHARACTERS),
+        action_id=action.action_id if action is not None else None,
+        outcome=outcome,
+        write=action is not None and action.call is not None and action.call.effect == "write",
+    )
 
 
 def with_result(
@@ -142,7 +148,7 @@ def with_answer_to_question(state: Conversation, field: str, text: str) -> Conve
 def envelope_of(fact: Fact, call: LoopCall, meaning: str | None = None) -> Envelope:
     """What the model is told of a call's result."""
     if fact.superseded:
-        return _withdrawn(call)
+        return _withdrawn(call, done=fact.outcome == "done")
     if fact.outcome == "done" and fact.error_code is None:
         return Envelope(call.call_id, call.tool, fact.result or {})
     unknown = fact.outcome == "outcome_unknown"
@@ -182,7 +188,7 @@ def _told(call: LoopCall, step: LoopStep, superseded: set[str]) -> Envelope:
     outcome = call.outcome
     if outcome is not None:
         stale = outcome.error is None and call.action_id in superseded
-        return _withdrawn(call) if stale else outcome
+        return _withdrawn(call, done=True) if stale else outcome
     if step.fault is not None:
         fault = CallFault(NOT_MADE, step.fault, retryable=True)
     elif call.action_id is not None:
@@ -192,8 +198,10 @@ def _told(call: LoopCall, step: LoopStep, superseded: set[str]) -> Envelope:
     return Envelope(call.call_id, call.tool, error=fault)
 
 
-def _withdrawn(call: LoopCall) -> Envelope:
+def _withdrawn(call: LoopCall, *, done: bool) -> Envelope:
     message = "the customer has corrected a value since: call again with the new one"
+    if done and call.write:
+        message = "it was carried out, with a value that the customer has corrected since"
     return Envelope(call.call_id, call.tool, error=CallFault(SUPERSEDED, message, retryable=True))
 
 
@@ -205,11 +213,9 @@ def _is_reply(call: LoopCall) -> bool:
 def _beside_question(heard: Sequence[Message], *, whole: bool) -> list[Message]:
     """What was said beside a question, which came first, and its reply, which came last."""
     rest = list(heard[1:] if whole else heard)
-    for at in reversed(range(len(rest))):
-        if rest[at].role == "customer":
-            del rest[at]
-            break
-    return rest
+    said = [at for at, one in enumerate(rest) if one.role == "customer"]
+    reply = said[-1] if said else len(rest)
+    return rest[:reply] + rest[reply + 1 :]
 
 
 def _with_calls(step: LoopStep, told: Callable[[LoopCall], LoopCall]) -> LoopStep:

@@ -194,9 +194,11 @@ def _place(path: str, final: FinalAnswer) -> str:
 def ask_for(
     field: str, tool: str, conversation: Conversation, ruleset: Ruleset
 ) -> Ask | HandOff | None:
-    """The question for a field that a call lacks; None where the tool does not take it."""
+    """The question for a field that a call lacks; None where it is none, or known already."""
     plan = next((plan for plan in ruleset.plans.get(tool, ()) if plan.field == field), None)
     if plan is None or field not in ruleset.catalog.fields:
+        return None
+    if _known(plan, conversation, tool, ruleset):
         return None
     offer = offer_of(field, tool, conversation, ruleset)
     return _unaskable(plan, offer, conversation, ruleset) or Ask(field, tool, offer)

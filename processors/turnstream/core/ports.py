@@ -135,8 +135,8 @@ class Proposal:
     needed_for: str | None = None
     """For a question: the tool or approved answer that needs the field."""
     calls: tuple[ProposedCall, ...] = ()
-    """The calls of an agent model's reply; none when code fills the arguments of `tool`. Where it
-    asks a question, the call by which it asked."""
+    """The calls of an agent model's reply; none when code fills the arguments of `tool`, which may
+    be null beside them. Where it asks a question, the call by which it asked."""
     reply: JsonValue = None
     """The agent model's reply, to be given back in `DecisionRequest.loop`. It is kept in the state,
     whole or not at all. Arguments that cannot be parsed do not belong into it as they came: no

@@ -73,7 +73,7 @@ def load(value: bytes) -> Conversation:
         before = _checked_version(value) == _FIRST
     try:
         found = RECORD.validate_json(value)
-        return _migrated(found) if before else found
+        return migrated(found) if before else found
     except ValidationError as error:
         # The values are a customer's: the places alone are safe to show.
         places = ", ".join(
@@ -121,10 +121,11 @@ def watermarks_in(content: JsonValue) -> dict[str, int]:
     return {topic: offset for topic, offset in found.items() if type(offset) is int and offset >= 0}
 
 
-def _migrated(found: Conversation) -> Conversation:
-    """A conversation of version 1: only the messages that are left can be counted.
+def migrated(found: Conversation) -> Conversation:
+    """A conversation that was stored under version 1, as one of the present version.
 
-    Which of them were written since the work began is not known, so none counts as if it was.
+    Only the messages that are left can be counted. Which of them were written since the work began
+    is not known, so none counts as if it was.
     """
     spoken = len(found.history)
     activation, backlog = found.activation, found.backlog

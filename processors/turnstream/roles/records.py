@@ -29,7 +29,7 @@ class RecordFormat(Generic[K]):
         adapter: TypeAdapter[K],
         *,
         version: int,
-        oldest: int | None = None,
+        migrations: Mapping[int, Callable[[K], K]] | None = None,
         closed: Callable[[K], bool],
         timers: Callable[[K], Sequence[TimerDue]] = lambda _: (),
         kept_ms: int | None = None,
@@ -39,14 +39,15 @@ class RecordFormat(Generic[K]):
         Args:
             adapter: reads and writes the state; it has a field `record_version`.
             version: the version that this program writes.
-            oldest: the oldest version whose records are read as they are; only `version` when None.
+            migrations: older version to what makes its state one of ours; a version that is not
+                among them cannot be read.
             closed: tells whether only the watermarks of a state matter any more.
             timers: the due times that a state waits for.
             kept_ms: longest time that a record is of use; see `StateUnreadable`.
         """
         self._adapter = adapter
         self._version = version
-        self._oldest = version if oldest is None else oldest
+        self._migrations = migrations or {}
         self._closed = closed
         self._timers = timers
         self._kept_ms = kept_ms
@@ -65,9 +66,11 @@ class RecordFormat(Generic[K]):
         why = f"no migration to version {self._version}"
         if version is None:
             why = "not a state record: it names no version"
-        elif version >= self._oldest:
+        elif version == self._version or version in self._migrations:
             try:
-                return self._adapter.validate_json(value)
+                state = self._adapter.validate_json(value)
+                migrate = self._migrations.get(version)
+                return state if migrate is None else migrate(state)
             except ValidationError as error:
                 # Deeper places may be named by keys that a customer wrote.
                 places = {

@@ -1,7 +1,7 @@
 """What the shadow keeps of a conversation: its copy, and what still waits for the other side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -22,16 +22,14 @@ from turnstream.core.events import (
     ToolResult,
 )
 from turnstream.core.publications import ActionEvent
+from turnstream.core.record import migrated
 from turnstream.core.ruleset import Limits
 from turnstream.roles.intake import source_of
 from turnstream.roles.records import RecordFormat
 from turnstream.stream import Record, TimerDue
 
 RECORD_VERSION: Final = 2
-"""Version of the stored record; the copy in it has the form of its own version."""
-
-_OLDEST: Final = 1
-"""Its copy did not count the messages: they are counted from what is left of them."""
+"""Version of the stored record. Version 1 held a copy of the first version of conversations."""
 
 MAX_HEARD: Final = 200
 """Inputs kept until their live decision arrives; older ones are folded without a proposal."""
@@ -140,8 +138,16 @@ def shadowed_format(limits: Limits) -> RecordFormat[Shadowed]:
         return (TimerDue("expiry", "expiry", _latest(state) + patience),)
 
     return RecordFormat(
-        _RECORD, version=RECORD_VERSION, oldest=_OLDEST, closed=_is_closed, timers=expiry
+        _RECORD,
+        version=RECORD_VERSION,
+        migrations={1: _from_first},
+        closed=_is_closed,
+        timers=expiry,
     )
+
+
+def _from_first(state: Shadowed) -> Shadowed:
+    return replace(state, record_version=RECORD_VERSION, mirror=migrated(state.mirror))
 
 
 def _is_closed(state: Shadowed) -> bool:

@@ -21,6 +21,7 @@ from faust.types import TP
 from mode import Service
 
 from turnstream.stream.fetched import mended, read_what_the_broker_took
+from turnstream.stream.offset_fetch import committed_offsets
 from turnstream.stream.role import LaneFailed
 
 if TYPE_CHECKING:
@@ -102,8 +103,7 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
     async def _committed(
         self, tps: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, int | None]:
-        consumer = self._ensure_consumer()
-        return {tp: await consumer.committed(tp) for tp in tps}
+        return await committed_offsets(self._ensure_consumer(), tps)
 
     async def beginnings(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets."""

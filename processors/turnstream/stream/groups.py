@@ -17,6 +17,7 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.config import Settings
 from turnstream.stream.clients import started
+from turnstream.stream.offset_fetch import committed_offsets
 
 logger = logging.getLogger(__name__)
 
@@ -205,8 +206,9 @@ async def _positions(
         consumer.assign(list(tps))
         beginnings = await consumer.beginning_offsets(tps)
         ends = await consumer.end_offsets(tps)
+        committed = await committed_offsets(consumer, tps)
         positions = [
-            Position(tp.topic, tp.partition, await consumer.committed(tp), beginnings[tp], ends[tp])
+            Position(tp.topic, tp.partition, committed.get(tp), beginnings[tp], ends[tp])
             for tp in tps
         ]
         unread = await _unread(consumer, positions)

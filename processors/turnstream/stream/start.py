@@ -18,6 +18,7 @@ from turnstream.stream import failpoints
 from turnstream.stream.clients import finds_times, started
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.imprint import IMPRINT_KEY, check_imprint, moved
+from turnstream.stream.offset_fetch import committed_offsets
 from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.restore import check_store
 from turnstream.stream.role import LaneFailed, StartRefused
@@ -210,7 +211,7 @@ async def _check_offsets(
         for topic in settings.sources
         for partition in range(partitions)
     ]
-    if await _any_committed(consumer, tps):
+    if await _any_committed(consumer, tps, settings=settings):
         return
     if settings.start_from is None:
         message = (
@@ -235,7 +236,7 @@ async def _check_offsets(
         except ProducerFenced:
             # Another process of the group starts at the same time, and goes first.
             await asyncio.sleep(attempt * _ATTEMPT_SECONDS)
-            if await _any_committed(consumer, tps):
+            if await _any_committed(consumer, tps, settings=settings):
                 return
         except KafkaError as error:
             message = f"cannot commit where group {settings.group!r} starts: {error!r}"
@@ -263,7 +264,7 @@ async def _commit_first(
     """
     producer = group_producer("start", settings=settings)
     async with started(producer):
-        if await _any_committed(consumer, tps):
+        if await _any_committed(consumer, tps, settings=settings):
             return
         consumer.assign(tps)
         offsets = await _resolve(consumer, tps, start_from=start_from)
@@ -274,11 +275,18 @@ async def _commit_first(
     logger.info("group %s starts from %s: %s", settings.group, start_from, offsets)
 
 
-async def _any_committed(consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition]) -> bool:
-    for tp in tps:
-        if await consumer.committed(tp) is not None:
-            return True
-    return False
+async def _any_committed(
+    consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition], *, settings: StreamSettings
+) -> bool:
+    try:
+        async with asyncio.timeout(settings.request_timeout_ms / 1000):
+            committed = await committed_offsets(consumer, tps)
+    except TimeoutError as error:
+        raise LaneFailed(
+            f"the coordinator of group {settings.group!r} did not tell what the group has "
+            f"committed within {settings.request_timeout_ms / 1000:g} s"
+        ) from error
+    return any(offset is not None for offset in committed.values())
 
 
 async def _resolve(

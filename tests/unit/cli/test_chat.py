@@ -14,7 +14,7 @@ from turnstream.cli.root import app
     [
         ('{"foo": 1}', "foo: unknown key; expected one of subject_id, permissions, values"),
         ('{"subject_id": 1}', "subject_id: Input should be a valid string"),
-        ("nope", "the whole: Invalid JSON"),
+        ("nope", "expected JSON as"),
     ],
 )
 def test_wrong_claims_are_explained(claims: str, fault: str) -> None:

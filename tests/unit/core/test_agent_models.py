@@ -140,6 +140,19 @@ def test_the_same_call_twice_runs_once() -> None:
     assert "not_made" == told(talk.requests[-1].loop[0])["again"]
 
 
+def test_calls_about_several_things_do_not_end_the_present_one() -> None:
+    """What was said about it stays usable, also where another call stands first."""
+    talk = talking("Where is A-1?", calling(GET))
+    results(talk, calling(LIST, wanting("get_store_hours", {}, "h"), CANCEL))
+    assert "Cancel order A-1?" == talk.message.text
+    talk.turn("yes", calling(LIST, CANCEL))
+
+    assert ("order", 0) == (talk.conversation.subject, talk.conversation.epoch)
+    assert ["list_orders", "cancel_order"] == [one.tool for one in called(talk)]
+    results(talk, calling(wanting("find_ticket", {"ticket_id": 1}, "t")))
+    assert ("find_ticket", 1) == (talk.conversation.subject, talk.conversation.epoch)
+
+
 def test_more_calls_than_anybody_needs() -> None:
     """The first of them run, the others are told that there are too many."""
     many = [wanting("find_ticket", {"ticket_id": n + 1}, f"c{n}") for n in range(CALLS + 5)]
@@ -215,6 +228,14 @@ def test_at_the_limit_the_customer_is_asked_for_what_is_theirs_to_say() -> None:
     assert ["Which order?", "A-1"] == [one.text for one in last.heard]
     assert ["Where is it?"] == [one.text for one in talk.requests[-1].messages]
     assert ["get_order"] == [one.tool for one in called(talk)]
+
+
+def test_nobody_is_asked_for_what_they_have_said() -> None:
+    """The model writes it down wrongly: that is no reason to bother the customer."""
+    wrong = calling(wanting("get_order", {"order_id": 1}, "wrong"))
+    talk = talking("Where is A-1?", wrong, wrong, wrong)
+
+    assert "schema_fail" == talk.cause
 
 
 def test_a_field_that_the_catalog_does_not_define_cannot_be_asked_for() -> None:

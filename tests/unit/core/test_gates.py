@@ -288,6 +288,7 @@ FREE = agent_rules(
         ("A-3", "copies", 3, False),
         ("13", "copies", 3, False),
         ("9 copies of 9007199254740993", "total", 9007199254740992, False),
+        ("it cost 12", "total", 12.0, True),
         ("it cost 12,50", "total", 12.5, True),
         ("it cost 12.50", "total", 12.5, True),
         ("it cost -12.50", "total", -12.5, True),
@@ -348,6 +349,20 @@ def test_hidden_arguments_are_filled_in() -> None:
         "copies": False,
         "receipt": False,
     } == plans
+
+
+def test_the_session_wins_over_the_model() -> None:
+    """Also for an argument that both may give: left out it is filled in, another is refused."""
+    either = tool({"customer": {}}, arguments={"customer": {"provenance": ["session", "model"]}})
+    rules = agent_rules(tools={**TOOLS, "either": either})
+    state = heard("hello", rules=rules)
+
+    filled = judged("either", {}, state, rules)
+    assert isinstance(filled, Filled)
+    assert ({"customer": "c1"}, {"customer": "session"}) == (filled.arguments, filled.provenance)
+    assert isinstance(judged("either", {"customer": "c1"}, state, rules), Filled)
+    assert "/customer provenance None" == judged("either", {"customer": "c2"}, state, rules)
+    assert isinstance(judged("either", {"customer": "c2"}, NOBODY, rules), Filled)
 
 
 def test_what_code_cannot_fill_is_told() -> None:

@@ -62,6 +62,45 @@ def test_what_a_model_is_told_of_a_result(changes: dict[str, Any], expected: obj
     assert expected == (envelope.error.code if envelope.error is not None else envelope.result)
 
 
+@pytest.mark.parametrize(
+    ("write", "outcome", "expected"),
+    [
+        (False, "done", "call again"),
+        (True, "done", "it was carried out"),
+        (True, "failed", "call again"),
+    ],
+)
+def test_what_was_carried_out_is_told_also_when_it_is_overtaken(
+    write: bool,
+    outcome: str,
+    expected: str,
+) -> None:
+    """A correction makes no write undone: the model must know of it."""
+    envelope = envelope_of(fact(superseded=True, outcome=outcome), replace(CALL, write=write))
+
+    assert envelope.error is not None
+    assert "superseded" == envelope.error.code
+    assert expected in envelope.error.message
+
+
+def test_a_write_that_a_correction_overtook() -> None:
+    """Before its result or after it, until the model is asked."""
+    talk = Driver(RULES)
+    refund = calling(
+        wanting("refund", {"order_id": "A-1"}, "r"), wanting("get_store_hours", {}, "h")
+    )
+    talk.turn("Refund A-1", calling(wanting("get_order", {"order_id": "A-1"})))
+    talk.result({"total": 5}, refund)
+    first, second = [one.action_id for one in talk.conversation.outstanding]
+    talk.result({"refund_id": "R"}, action_id=first)
+    talk.turn("No, A-2!")
+    talk.result({}, saying("Sorry."), action_id=second)
+
+    told = talk.requests[-1].loop[-1].envelopes[0].error
+    assert told is not None
+    assert "it was carried out" in told.message
+
+
 def test_the_catalog_says_what_an_error_means() -> None:
     """An unknown outcome is called one; else the catalog's words stand for the code."""
     failed = fact(outcome="failed", result=None, error_code="unknown_order")

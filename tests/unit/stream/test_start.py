@@ -85,10 +85,6 @@ def test_topics_that_do_not_fit_together_refuse_the_start(
 class NewGroup:
     """A consumer of a group that has committed nothing."""
 
-    async def committed(self, tp: TopicPartition) -> int | None:
-        """Nothing."""
-        return None
-
     def assign(self, tps: Sequence[TopicPartition]) -> None:
         """Accept."""
 
@@ -123,6 +119,11 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The message says what was tried and what the broker said; no client is left open."""
+
+    async def nothing(_: object, tps: Sequence[TopicPartition]) -> dict[TopicPartition, None]:
+        return dict.fromkeys(tps)
+
+    monkeypatch.setattr(start, "committed_offsets", nothing)
     monkeypatch.setattr(transaction, "AIOKafkaProducer", Unauthorized)
     monkeypatch.setattr(transaction, "wait_for_nodes", lambda *_, **__: None)
     made.clear()
