@@ -33,6 +33,7 @@ class Fickle:
     """Chooses its reply by the prompt; fails where it is told to."""
 
     form = "fickle/wire"
+    place = "here"
     model = "m"
 
     def __init__(self, failure: DeciderUnavailable | None = None) -> None:

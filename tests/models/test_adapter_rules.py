@@ -79,6 +79,7 @@ def test_secret_is_read_at_each_call(adapter: Adapter, monkeypatch: pytest.Monke
         with pytest.raises(DeciderRefused, match=KEY_VARIABLE):
             talk.driver.turn("When do you open?")
         assert [] == talk.server.heard
+        talk.server.key = "sk-tests-rotated"
         monkeypatch.setenv(KEY_VARIABLE, talk.server.key)
         talk.driver.state = None
         talk.driver.turn("When do you open?")

@@ -82,5 +82,6 @@ def configure_logging() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    # It logs the URL of every request, and those of tools hold what customers wrote.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    # They log the URL of every request, and those of tools hold what customers wrote.
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).setLevel(logging.WARNING)

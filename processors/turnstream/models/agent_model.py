@@ -136,6 +136,7 @@ class AgentModel:
         self._refused_tools = False
         self._controls = control_tools(catalog)
         self._name = f"agent-{VERSION}:{transport.form}:{transport.model}@{decision_version}"
+        self._form = f"{transport.form} {transport.model} {transport.place}"
         styles = {self._style(agent) for agent in catalog.agents} or {self._style("")}
         tools = {**catalog.tools, **self._controls}
         self._forms = (
@@ -167,12 +168,13 @@ class AgentModel:
         except ToolsRefused as refusal:
             if style != "native" or not self._may_fall_back:
                 raise
-            # For the life of the process: the model will not learn it.
-            log.warning(
-                "model takes no tools: asked in ReAct from now on",
-                decider=self._name,
-                problem=refusal.problem,
-            )
+            if not self._refused_tools:
+                # For the life of the process: the model will not learn it.
+                log.warning(
+                    "model takes no tools: asked in ReAct from now on",
+                    decider=self._name,
+                    problem=refusal.problem,
+                )
             self._refused_tools = True
             style = "react"
             reply = await self._ask(request, style)
@@ -199,8 +201,7 @@ class AgentModel:
             tools="\n\n".join(self._texts[name] for name in shown) if style == "react" else None,
             controls=offered(self._controls, request),
         )
-        form = self._transport.form
-        earlier = [remembered(turn, form=form, style=style) for turn in request.loop]
+        earlier = [remembered(turn, form=self._form, style=style) for turn in request.loop]
         turns = told(request, [(one.replied, one.note) for one in earlier], style=style)
         tools = [self._forms[name] for name in shown] if style == "native" else []
         return await self._transport.reply(Prompt(system, turns), tools)
@@ -220,7 +221,7 @@ class AgentModel:
             taken.calls,
             taken=(one.call_id for turn in request.loop for one in turn.envelopes),
         )
-        form = self._transport.form
+        form = self._form
         notes = self._notes(reply, style, seconds=seconds, calls=len(calls))
         if reply.finish == "refused":
             return self._proposal("handoff", notes, None, cause="safety")

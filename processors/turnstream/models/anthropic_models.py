@@ -42,6 +42,7 @@ def anthropic_transport(settings: AnthropicSettings) -> PydanticAITransport:
     return PydanticAITransport(
         Way(
             form="anthropic/messages",
+            place=settings.base_url,
             model=AnthropicModel(settings.model, provider=provider, profile=profile),
             name=settings.model,
             settings=words,

@@ -11,6 +11,7 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
+from botocore.loaders import create_loader
 from botocore.session import get_session
 from pydantic_ai.models.bedrock import BedrockConverseModel
 from pydantic_ai.providers.bedrock import BedrockProvider
@@ -22,6 +23,9 @@ from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import ModelReply, Prompt, ToolForm
 
 _FORM: Final = "bedrock/converse"
+
+_DESCRIPTIONS: Final = create_loader()
+"""AWS's descriptions of its services, read once; each session would else read them again."""
 
 _CONNECT_SECONDS: Final = 5.0
 """Longest wait for a connection."""
@@ -74,6 +78,11 @@ class BedrockTransport:
         return _FORM
 
     @property
+    def place(self) -> str:
+        """Address or region."""
+        return self._settings.base_url or self._settings.region
+
+    @property
     def model(self) -> str:
         """The configured name."""
         return self._settings.model
@@ -102,6 +111,7 @@ def bedrock_transport(settings: BedrockSettings) -> BedrockTransport:
         DefinitionError: AWS has no such region for Bedrock.
     """
     session = get_session()
+    session.register_component("data_loader", _DESCRIPTIONS)
     known = {
         region
         for partition in session.get_available_partitions()
@@ -126,6 +136,7 @@ def _transport(settings: BedrockSettings, client: Any) -> PydanticAITransport:
     return PydanticAITransport(
         Way(
             form=_FORM,
+            place=settings.base_url or settings.region,
             model=BedrockConverseModel(
                 settings.model, provider=BedrockProvider(bedrock_client=client), profile=profile
             ),

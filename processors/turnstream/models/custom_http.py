@@ -106,6 +106,11 @@ class CustomTransport:
         return "custom/http"
 
     @property
+    def place(self) -> str:
+        """Address or region."""
+        return self._settings.base_url
+
+    @property
     def model(self) -> str:
         """The configured name."""
         return self._settings.model

@@ -32,13 +32,15 @@ def mended(body: bytes) -> bytes:
     """A body, whole or a stream of events, in which all arguments are objects."""
     if body.lstrip()[:5] != _DATA:
         return _mended_document(body)
-    lines = body.split(b"\n")
-    return b"\n".join(
-        _DATA + b" " + _mended_document(line.removeprefix(_DATA))
-        if line.startswith(_DATA)
-        else line
-        for line in lines
-    )
+    return b"\n".join(_mended_line(line) for line in body.split(b"\n"))
+
+
+def _mended_line(line: bytes) -> bytes:
+    if not line.startswith(_DATA):
+        return line
+    text = line.removeprefix(_DATA)
+    document = _mended_document(text)
+    return line if document is text else _DATA + b" " + document
 
 
 def _mended_document(text: bytes) -> bytes:
@@ -97,6 +99,7 @@ def gemini_transport(settings: GeminiSettings) -> PydanticAITransport:
     return PydanticAITransport(
         Way(
             form="gemini/generate_content",
+            place=settings.base_url,
             model=GoogleModel(settings.model, provider=provider, profile=profile),
             name=settings.model,
             settings={**given, "max_tokens": settings.max_tokens},

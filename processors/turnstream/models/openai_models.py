@@ -102,6 +102,7 @@ def openai_transport(settings: OpenAISettings) -> PydanticAITransport:
     return PydanticAITransport(
         Way(
             form=f"{settings.kind}/{wire}",
+            place=settings.base_url,
             model=_model(settings, client, responses=responses),
             name=settings.model,
             settings=words,

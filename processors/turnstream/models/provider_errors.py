@@ -12,8 +12,11 @@ from pydantic_ai.exceptions import (
     ModelHTTPError,
     ModelNotFoundError,
     ModelQuotaExceededError,
+    ModelRateLimitError,
     ModelRequestRejectedError,
+    ModelServerError,
     ModelTimeoutError,
+    ModelUnavailableError,
     UserError,
 )
 
@@ -23,6 +26,7 @@ from turnstream.models.refusals import (
     NO_KEY,
     NO_MODEL,
     NO_QUOTA,
+    PASSING,
     REDIRECTS,
     REFUSALS,
     TAKES_NO_TOOLS,
@@ -36,6 +40,7 @@ _UNSUPPORTED_TOP_P: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _REDIRECTS: Final = range(300, 400)
+_CLIENT_ERRORS: Final = range(400, 500)
 
 
 def failure_of(error: Exception) -> Exception:
@@ -94,7 +99,12 @@ def message_of(body: object) -> str:
 
 
 def _is_lasting(error: ModelAPIError) -> bool:
-    return isinstance(error, ModelRequestRejectedError | ModelQuotaExceededError)
+    if isinstance(error, ModelRateLimitError | ModelUnavailableError | ModelServerError):
+        return False
+    if isinstance(error, ModelRequestRejectedError | ModelQuotaExceededError):
+        return True
+    status = error.status_code if isinstance(error, ModelHTTPError) else None
+    return status in _CLIENT_ERRORS and status not in PASSING
 
 
 def _redirected(error: BaseException | None) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import structlog
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
@@ -35,6 +35,7 @@ from pydantic_core import to_json
 
 from turnstream.core.envelope import Envelope
 from turnstream.models.provider_errors import failure_of, refuses_top_p
+from turnstream.models.refusals import words_of
 from turnstream.models.transport import (
     Finish,
     KeptCall,
@@ -58,8 +59,7 @@ _FINISHES: Final[Mapping[str | None, Finish]] = {
     "error": "malformed",
 }
 
-_FINISH_CHARACTERS: Final = 60
-"""Longest word of a provider's own for how a reply ended; it stands in diagnostics."""
+_TOP_P: Final = "top_p"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,8 @@ class Way:
 
     form: str
     """See `Transport.form`."""
+    place: str
+    """See `Transport.place`."""
     model: Model[Any]
     name: str
     """The configured name of the model."""
@@ -99,6 +101,11 @@ class PydanticAITransport:
     def form(self) -> str:
         """Provider and wire."""
         return self._way.form
+
+    @property
+    def place(self) -> str:
+        """Address or region."""
+        return self._way.place
 
     @property
     def model(self) -> str:
@@ -136,32 +143,38 @@ class PydanticAITransport:
     async def _asked(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
     ) -> ModelResponse:
+        # As they are now: others may learn meanwhile that one of them is not known.
+        settings = dict(self._settings)
         try:
-            return await self._once(messages, parameters)
+            return await self._once(messages, parameters, settings)
         except ModelHTTPError as error:
-            known = self._way.retries_top_p and "top_p" in self._settings
+            known = self._way.retries_top_p and _TOP_P in settings
             if not known or not refuses_top_p(error):
                 raise
-        # For the life of the process: the model will not learn the parameter.
-        log.warning("model does not know top_p: asked without it", model=self._way.name)
-        self._settings.pop("top_p", None)
-        return await self._once(messages, parameters)
+        if self._settings.pop(_TOP_P, None) is not None:
+            # For the life of the process: the model will not learn the parameter.
+            log.warning("model does not know top_p: asked without it", model=self._way.name)
+        del settings[_TOP_P]
+        return await self._once(messages, parameters, settings)
 
     async def _once(
-        self, messages: list[ModelMessage], parameters: ModelRequestParameters
+        self,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        settings: Mapping[str, Any],
     ) -> ModelResponse:
-        settings = cast("ModelSettings", dict(self._settings))
+        given = cast("ModelSettings", settings)
         if not self._way.stream:
             return await model_request(
                 self._way.model,
                 messages,
-                model_settings=settings,
+                model_settings=given,
                 model_request_parameters=parameters,
             )
         async with model_request_stream(
             self._way.model,
             messages,
-            model_settings=settings,
+            model_settings=given,
             model_request_parameters=parameters,
         ) as stream:
             async for _ in stream:
@@ -176,14 +189,18 @@ def _messages(prompt: Prompt, way: Way) -> list[ModelMessage]:
         if isinstance(turn, Said) and turn.role == "user":
             parts.append(UserPromptPart(turn.text))
             continue
-        if parts:
-            messages.append(ModelRequest(parts))
-            parts = []
-        if isinstance(turn, Replied):
-            messages.append(_restored(turn.kept))
-            parts += [_result(one, way) for one in turn.results]
+        if isinstance(turn, Said):
+            response: ModelMessage | None = ModelResponse([TextPart(turn.text)])
+            results: list[ModelRequestPart] = []
         else:
-            messages.append(ModelResponse([TextPart(turn.text)]))
+            response = _restored(turn.kept)
+            results = [_result(one, way) for one in turn.results]
+        if response is None and isinstance(turn, Replied):
+            told = to_json([one.as_json() for one in turn.results]).decode()
+            parts.append(UserPromptPart(f"Runtime data, results of your calls: {told}"))
+        elif response is not None:
+            messages += [ModelRequest(parts), response] if parts else [response]
+            parts = results
     if parts:
         messages.append(ModelRequest(parts))
     return messages
@@ -200,12 +217,12 @@ def _result(envelope: Envelope, way: Way) -> ToolReturnPart:
     )
 
 
-def _restored(kept: JsonValue) -> ModelMessage:
+def _restored(kept: JsonValue) -> ModelMessage | None:
+    """A reply as it was; None where it cannot be read, as one of another version of the library."""
     try:
         (message,) = ModelMessagesTypeAdapter.validate_json(to_json([kept]))
-    except (ValidationError, ValueError):
-        # Of another version of the library, say. The model is asked as if it had said nothing.
-        return ModelResponse([TextPart("...")])
+    except ValueError:
+        return None
     return message
 
 
@@ -214,7 +231,7 @@ def _read(response: ModelResponse, way: Way) -> ModelReply:
         raise unavailable("a stream that broke off")
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     details = response.provider_details or {}
-    ended = str(details.get("finish_reason") or response.finish_reason)[:_FINISH_CHARACTERS]
+    ended = words_of(details.get("finish_reason"), response.finish_reason)
 
     def keep(kept: Sequence[KeptCall], text: str | None) -> JsonValue:
         return _kept(response, kept, text)
@@ -233,7 +250,7 @@ def _read(response: ModelResponse, way: Way) -> ModelReply:
         keep=keep,
         model=response.model_name or "",
         usage=_usage(response),
-        notes={"finish": ended if ended.isprintable() else "unknown"},
+        notes={"finish": ended[0] if ended else "unknown"},
     )
 
 

@@ -120,7 +120,16 @@ class Transport(Protocol):
 
     @property
     def form(self) -> str:
-        """Provider and wire: what `keep` made under another form cannot be sent back here."""
+        """Provider and wire."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where the model is, an address or a region.
+
+        What `keep` made of a reply is sent back to the same form, place and model only: reasoning
+        is signed or encrypted for them.
+        """
         ...
 
     @property

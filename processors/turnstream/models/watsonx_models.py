@@ -84,6 +84,11 @@ class WatsonxTransport:
         return "watsonx/chat"
 
     @property
+    def place(self) -> str:
+        """Address or region."""
+        return self._settings.base_url
+
+    @property
     def model(self) -> str:
         """The configured name."""
         return self._settings.model

@@ -86,6 +86,7 @@ class FakeTransport:
 
     replies: list[ModelReply | Exception]
     form: str = "fake/wire"
+    place: str = "here"
     model: str = "m"
     asked: list[tuple[Prompt, Sequence[ToolForm]]] = field(default_factory=list)
     closed: bool = False
@@ -502,3 +503,25 @@ async def test_closing_closes_the_wire() -> None:
     await made.close()
 
     assert wire.closed
+
+
+async def test_reply_goes_back_to_where_it_was_given_only() -> None:
+    """Reasoning is signed for one model at one place; elsewhere only results are told."""
+    first = await proposal(says("", call("list_orders")))
+    turn = LoopTurn(first.reply, (Envelope("c1", "list_orders", {"n": 1}),), None, ())
+    given = replace(REQUEST, loop=(turn,))
+    sent = []
+    for place in ("here", "there"):
+        made, wire = model_of(says("One."))
+        moved = FakeTransport(wire.replies, place=place)
+        made = AgentModel(
+            moved,
+            catalog=RULES.catalog,
+            decision_version="d1",
+            wire=Wire("openai"),
+            native_tools=True,
+        )
+        await made.propose(given)
+        sent.append(any(isinstance(one, Replied) for one in moved.asked[0][0].turns))
+
+    assert [True, False] == sent

@@ -20,6 +20,7 @@ class Writing:
 
     arguments: list[str]
     form: str = "test/1"
+    place: str = "here"
     model: str = "writer-1"
     tools: list[list[str]] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)

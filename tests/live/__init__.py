@@ -1,0 +1,1 @@
+"""Real models of real providers, where a configuration names some."""
