@@ -302,7 +302,7 @@ class ExecuteSettings(Section):
     egress_allow: tuple[str, ...] | None = None
     """Hosts that tools and agents may be reached at, ``*.example.com`` for sub-domains.
 
-    By default exactly the hosts of the catalog's bindings, of its servers and of its queues' agents.
+    By default exactly the hosts of the catalog's bindings, its servers and its queues' agents.
     """
     journal_retention_seconds: float = Field(default=900, gt=0)
     """How long a call is remembered from its decision on; an older one is refused as expired."""

@@ -36,9 +36,13 @@ from turnstream.models.refusals import (
 from turnstream.models.transport import ToolsRefused, unavailable
 
 _UNSUPPORTED_TOP_P: Final = re.compile(
-    r"top_p.{0,60}(?:not supported|unsupported)|unsupported parameter[^.]{0,20}top_p",
-    re.IGNORECASE | re.DOTALL,
+    r"top_p['\"`]?(?: parameter)? is (?:not supported|unsupported)"
+    r"|unsupported parameter[^.]{0,20}top_p"
+    r"|does(?: not|n't) support (?:the )?(?:parameter )?['\"`]?top_p",
+    re.IGNORECASE,
 )
+_WRONG_VALUE: Final = re.compile(r"\binvalid\b|\bvalues?\b|\bboth\b", re.IGNORECASE)
+"""In a message about a value, or about two parameters at once."""
 _REDIRECTS: Final = range(300, 400)
 _CLIENT_ERRORS: Final = range(400, 500)
 
@@ -73,14 +77,19 @@ def failure_of(error: Exception) -> Exception:
 def refuses_top_p(error: Exception) -> bool:
     """Whether a provider says that it does not know the parameter; a wrong value is another error.
 
-    Azure may leave out `code` and `param`; then its message has to say so.
+    Azure may leave out `code`, `param` or both; what is there must not say something else, and what
+    is missing the message has to say.
     """
     if not isinstance(error, ModelHTTPError) or error.status_code not in REFUSALS:
         return False
     body = _inner(error.body)
-    if body.get("param") or body.get("code"):
-        return body.get("param") == "top_p" and body.get("code") == "unsupported_parameter"
-    return _UNSUPPORTED_TOP_P.search(message_of(error.body)) is not None
+    code, param = body.get("code"), body.get("param")
+    if param not in (None, "", "top_p") or code in ("unsupported_value", "invalid_value"):
+        return False
+    if param and code == "unsupported_parameter":
+        return True
+    message = message_of(error.body)
+    return _UNSUPPORTED_TOP_P.search(message) is not None and _WRONG_VALUE.search(message) is None
 
 
 def refuses_tools(error: Exception) -> bool:

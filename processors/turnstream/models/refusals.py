@@ -12,7 +12,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.\[\]:-]{1,80}", re.ASCII)
 
 _NO_TOOLS: Final = re.compile(
     r"tool choice requires --enable-auto-tool-choice"
-    r"|does(?: not|n't) support tool"
+    r"|does(?: not|n't) support tools?(?: use| calling| calls)?\s*(?:[.,;!]|$)"
     r"|tools? (?:use |calling )?(?:is|are) not supported"
     r"|tool calling is not (?:supported|enabled)",
     re.IGNORECASE,

@@ -311,6 +311,33 @@ def test_result_of_another_tool_is_fetched_first() -> None:
     assert ("find_basket", "cancel_order") == (first.tool, decider.propose(found).tool)
 
 
+def test_a_write_is_never_called_for_its_result() -> None:
+    """Who asks to see a label has not asked for one to be made: a person takes over."""
+    shop = _shop()
+    read = shop.tools["search_delivery_help"].model_dump(by_alias=True)
+    make = {**shop.tools["cancel_order"].model_dump(by_alias=True), "arguments": {}}
+    track = {
+        **read,
+        "description": "Tracks a return label.",
+        "examples": ["Track my label"],
+        "arguments": {
+            "topic": {"provenance": ["tool_result"], "from_result": "make_label.order_id"}
+        },
+    }
+    decider = CatalogRules(_shop(tools={"make_label": make, "track_label": track}), "v")
+    message = Message("customer", "Track my label")
+    options = (
+        ToolOption("track_label", (), (), ("topic",)),
+        ToolOption("make_label", (), (), ()),
+    )
+    request = DecisionRequest(
+        "shop", "en", True, (message,), message.text, {}, options, (), None, None
+    )
+    proposal = decider.propose(request)
+
+    assert ("handoff", "tool_unavailable") == (proposal.action, proposal.handoff_cause)
+
+
 def test_corrected_proposal_is_not_repeated(decider: CatalogRules, ask: Ask) -> None:
     """After a fault the decider hands off: it would only say the same again."""
     request = replace(ask("Où est mon colis ?"), fault="order_id is known already")

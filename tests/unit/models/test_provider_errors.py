@@ -67,6 +67,12 @@ TOP_P: list[tuple[int, object, bool]] = [
     (400, {"code": "unsupported_parameter", "param": "temperature"}, False),
     (400, {"message": "Invalid 'top_p': decimal above maximum value."}, False),
     (400, {"message": "Unsupported value: 'temperature' does not support 0.2."}, False),
+    (400, {"param": "top_p", "code": None, "message": "top_p is not supported"}, True),
+    (400, {"code": "invalid_request_body", "message": "Unsupported parameter: 'top_p'"}, True),
+    (400, {"code": "unsupported_parameter", "message": "'top_p' is not supported"}, True),
+    (400, {"code": "unsupported_parameter", "param": None, "message": "'seed' is not"}, False),
+    (400, {"message": "Invalid 'top_p': 1.5 is not supported, use 0 to 1"}, False),
+    (400, {"message": "temperature and top_p cannot both be specified: unsupported"}, False),
     (401, {"message": "top_p is not supported"}, False),
     (500, "top_p is not supported", False),
     (400, None, False),
@@ -91,6 +97,9 @@ def test_top_p_is_unknown_only_where_it_is_said(status: int, body: object, expec
         ("Tools are not supported.", True),
         ("Invalid schema for function 'lookup'", False),
         ("The tool is not there", False),
+        ("does not support tools with additionalProperties in their schema", False),
+        ("does not support tool_choice 'auto' with response_format", False),
+        ("does not support tool schema 'pattern'", False),
     ],
 )
 def test_tools_are_refused_only_where_it_is_said(message: str, expected: bool) -> None:
@@ -101,7 +110,7 @@ def test_tools_are_refused_only_where_it_is_said(message: str, expected: bool) -
 
 def test_refused_tools_are_an_error_of_their_own() -> None:
     """Whoever may fall back tells it from all other refusals."""
-    assert isinstance(failure_of(http(400, {"message": "does not support tools"})), ToolsRefused)
+    assert isinstance(failure_of(http(400, {"message": "it does not support tools"})), ToolsRefused)
 
 
 def test_redirect_behind_an_error_is_seen() -> None:
