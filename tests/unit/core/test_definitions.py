@@ -1,8 +1,9 @@
 """Tests of turnstream.core.definitions."""
 
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
+from turnstream.core.agents import STOPS, Agent
 from turnstream.core.bindings import FunctionBinding, HttpBinding, HttpReconcile
 from turnstream.core.definitions import Tool
 from turnstream.core.errors import DefinitionError
@@ -43,6 +44,27 @@ def test_a_wrong_base_url_names_its_variable(base: str | None) -> None:
 
     with pytest.raises(DefinitionError, match="set the environment variable SHOP_URL"):
         binding.with_variables({} if base is None else {"SHOP_URL": base})
+
+
+def test_a_loop_must_be_able_to_end() -> None:
+    """The article's configuration is taken as it stands; one without a final answer is refused."""
+    article = {
+        "loop": "agent",
+        "maxSteps": 8,
+        "stopWhen": ["final_answer", "max_steps", "user_cancel", "schema_fail"],
+        "hops": [
+            {"kind": "model", "emits": "tool_calls | text"},
+            {"kind": "runtime", "emits": "tool_result JSON"},
+            {"kind": "model", "emits": "next_tool | final JSON"},
+        ],
+    }
+    agent = Agent.model_validate({"description": "D.", **article})
+
+    assert (8, "agent") == (agent.max_steps, agent.loop)
+    assert tuple(STOPS) == agent.stop_when == Agent(description="D.").stop_when
+    assert ["model", "runtime", "model"] == [one.kind for one in agent.hops]
+    with pytest.raises(ValidationError, match="must name final_answer"):
+        Agent.model_validate({"description": "D.", "stopWhen": ["max_steps"]})
 
 
 def test_a_tool_takes_a_binding_that_is_made_already() -> None:
