@@ -218,19 +218,18 @@ def _print_tools(
 
 
 def _arguments(file: Path) -> "dict[str, JsonValue]":
-    import orjson
+    from turnstream.core.json_arguments import Unparsed, parsed
 
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         _stop(ValueError(f"{file}: cannot be read ({error.strerror})"))
     try:
-        arguments = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        typer.echo(f"{file}: not JSON: {error}", err=True)
-        raise typer.Exit(_FOUND) from error
-    if not isinstance(arguments, dict):
-        typer.echo(f"{file}: expected a JSON object, found {_json(arguments)}", err=True)
+        arguments = parsed(text.decode())
+    except UnicodeDecodeError:
+        arguments = Unparsed("not UTF-8")
+    if isinstance(arguments, Unparsed):
+        typer.echo(f"{file}: {arguments.message}", err=True)
         raise typer.Exit(_FOUND)
     return arguments
 

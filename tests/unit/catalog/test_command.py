@@ -217,8 +217,8 @@ def test_validate_says_which_nulls_mean_absent(write: Write) -> None:
 
 
 def test_validate_ends_with_1_for_what_is_no_json_object() -> None:
-    """Broken JSON, and JSON of another kind; a long one is cut."""
-    for text in ("{", "[]", "null", '"' + "x" * 1000 + '"'):
+    """Broken JSON, JSON of another kind, a name that is there twice; a long one is cut."""
+    for text in ("{", "[]", "null", '{"a": 1, "a": 2}', '"' + "x" * 1000 + '"'):
         result = CliRunner().invoke(app, ["validate", "cancel_order", "-", str(DEMO)], input=text)
         assert 1 == result.exit_code
         assert len(result.stderr) < 600
