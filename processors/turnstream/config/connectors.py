@@ -15,6 +15,9 @@ from turnstream.config.section import Section
 BaseUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
 """Scheme, host and path: no credentials, no query."""
 
+Word = Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
+"""A value that the provider names; it may know new ones before we do."""
+
 Stops = Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
 
 
@@ -62,8 +65,8 @@ class ChatOptions(Section):
     logit_bias: dict[str, int] | None = None
     stop: Stops | None = None
     parallel_tool_calls: bool | None = None
-    reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z]{1,20}$")
-    service_tier: str | None = Field(default=None, pattern=r"^[a-z]{1,20}$")
+    reasoning_effort: Word | None = None
+    service_tier: Word | None = None
 
 
 class CompatibleOptions(ChatOptions):
@@ -87,10 +90,10 @@ class ResponsesOptions(Section):
     temperature: float | None = None
     top_p: float | None = None
     parallel_tool_calls: bool | None = None
-    reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z]{1,20}$")
+    reasoning_effort: Word | None = None
     reasoning_summary: Literal["auto", "concise", "detailed"] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
-    service_tier: str | None = Field(default=None, pattern=r"^[a-z]{1,20}$")
+    service_tier: Word | None = None
 
 
 class OpenAIChatSettings(HttpModelSettings):
@@ -305,7 +308,7 @@ class WatsonxOptions(Section):
     frequency_penalty: float | None = None
     logit_bias: dict[str, int] | None = None
     stop: Stops | None = None
-    reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z]{1,20}$")
+    reasoning_effort: Word | None = None
 
 
 class WatsonxSettings(HttpModelSettings):
