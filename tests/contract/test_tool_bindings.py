@@ -15,7 +15,8 @@ from tests.unit.tools.shop import call, service, tool
 from turnstream.core.bindings import FunctionBinding, HttpBinding, McpBinding, McpReconcile
 from turnstream.core.ports import Reconciliation, ToolBinding, ToolReply
 from turnstream.core.servers import McpHttpServer
-from turnstream.tools import Egress, FunctionTool, HttpTool, http_client
+from turnstream.plain_http import plain_client
+from turnstream.tools import Egress, FunctionTool, HttpTool
 from turnstream.tools.mcp import McpTool
 from turnstream.tools.mcp_connection import McpConnection
 
@@ -77,7 +78,7 @@ class Binder:
             "get_order",
             tool=tool(**changes),
             binding=binding,
-            client=http_client(),
+            client=plain_client(),
             egress=Egress.of_urls([url]),
         )
 

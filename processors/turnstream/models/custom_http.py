@@ -25,7 +25,6 @@ the code `tools_not_supported` says that the model takes no tools. 408, 425, 429
 
 import asyncio
 from collections.abc import Sequence
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, Literal
 
 import httpx
@@ -35,7 +34,6 @@ from pydantic_core import to_json
 from turnstream.config.connectors import CustomSettings
 from turnstream.core.ports import DeciderRefused
 from turnstream.models.refusals import PASSING, REDIRECTS, TAKES_NO_TOOLS, problem
-from turnstream.models.retry_after import wished_rest
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
     Finish,
@@ -49,11 +47,9 @@ from turnstream.models.transport import (
     Usage,
     unavailable,
 )
+from turnstream.plain_http import plain_client, read_up_to, retry_after
 
 TOOLS_NOT_SUPPORTED: Final = "tools_not_supported"
-
-_CONNECTIONS: Final = 1000
-"""As many as the default slots: with fewer, requests use up their time waiting for each other."""
 
 
 class _Call(BaseModel):
@@ -93,12 +89,7 @@ class CustomTransport:
 
     def __init__(self, settings: CustomSettings) -> None:
         self._settings = settings
-        self._client = httpx.AsyncClient(
-            follow_redirects=False,
-            trust_env=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
-        )
+        self._client = plain_client()
 
     @property
     def form(self) -> str:
@@ -177,14 +168,7 @@ class CustomTransport:
         async with self._client.stream(
             "POST", self._settings.base_url, headers=headers, content=body, timeout=timeout
         ) as response:
-            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                return response, None
-            content = bytearray()
-            async for chunk in response.aiter_bytes():
-                content += chunk
-                if len(content) > self._settings.max_reply_bytes:
-                    return response, None
-            return response, bytes(content)
+            return response, await read_up_to(response, self._settings.max_reply_bytes)
 
 
 def custom_transport(settings: CustomSettings) -> CustomTransport:
@@ -242,7 +226,7 @@ def _read(reply: _Reply) -> ModelReply:
 def _failure(response: httpx.Response, content: bytes) -> Exception:
     status = response.status_code
     if status in PASSING or response.is_server_error:
-        return unavailable(f"status {status}", retry_after_seconds=wished_rest(response.headers))
+        return unavailable(f"status {status}", retry_after_seconds=retry_after(response.headers))
     if response.is_redirect:
         return DeciderRefused(REDIRECTS)
     try:

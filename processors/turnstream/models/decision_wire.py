@@ -17,14 +17,10 @@ was chosen. It is handed on as it came, for the gates of the core to block.
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Final, Literal
 
 import httpx
@@ -32,9 +28,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from turnstream.config.decisions import DecisionsSettings
-from turnstream.config.secrets import SecretUnavailable
 from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import unavailable
+from turnstream.plain_http import plain_client, read_up_to, retry_after
 
 PATH: Final = "/api/alpha/decisions"
 
@@ -53,9 +50,6 @@ _ROUNDING: Final = 0.005
 _MOST_ROUNDING: Final = 0.2
 """Never believed to be rounding, however many options there are."""
 
-_CONNECTIONS: Final = 1000
-"""As many as the default slots: with fewer, questions use up their time waiting for each other."""
-
 _MODEL_CHARACTERS: Final = 100
 """Longest name of a model that is kept of a reply."""
 
@@ -63,12 +57,6 @@ _PASSING: Final = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 )
 """4xx that say *not now*. Every other one says *not so*: who configured the service must act."""
-
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
-_DATE_CHARACTERS: Final = 64
-"""Longest `Retry-After` that is read as a date."""
-
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
@@ -158,16 +146,6 @@ class _Usage(BaseModel):
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
-def http_client() -> httpx.AsyncClient:
-    """A client that goes nowhere but where it is sent, and keeps nothing."""
-    return httpx.AsyncClient(
-        follow_redirects=False,
-        trust_env=False,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
-    )
-
-
 class DecisionsClient:
     """Puts questions to one model of a decisions API."""
 
@@ -187,7 +165,7 @@ class DecisionsClient:
         """
         self._settings = settings
         self._url = settings.base_url.rstrip("/") + PATH
-        self._client = client or http_client()
+        self._client = client or plain_client()
         self._clock = clock
 
     async def choose(self, question: Question, state: Mapping[str, JsonValue]) -> Answered:
@@ -233,7 +211,9 @@ class DecisionsClient:
             timeout=self._settings.timeout_seconds,
         ) as response:
             # The body of a refusal is not read: it may repeat the request.
-            return response, await _limited(response) if response.is_success else b""
+            return response, await read_up_to(
+                response, _REPLY_BYTES
+            ) if response.is_success else b""
 
     def _headers(self) -> dict[str, str]:
         headers = {
@@ -242,39 +222,22 @@ class DecisionsClient:
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
         }
-        if self._settings.api_key is None:
-            return headers
         try:
-            key = self._settings.api_key.resolve()
-        except SecretUnavailable as error:
+            key = key_of(self._settings.api_key)
+        except DeciderRefused as error:
             raise self._refused(str(error)) from None
-        # The client's own error would repeat the value.
-        if not key.isascii() or _CONTROL.search(key):
-            raise self._refused(f"{self._settings.api_key}: expected printable ASCII")
-        return {**headers, "Authorization": f"Bearer {key}"}
+        return headers if key is None else {**headers, "Authorization": f"Bearer {key}"}
 
     def _check_status(self, response: httpx.Response) -> None:
         status = response.status_code
         if response.is_success:
             return
         if status in _PASSING or response.is_server_error:
-            raise unavailable(f"status {status}", retry_after_seconds=_retry_after(response))
+            raise unavailable(f"status {status}", retry_after_seconds=retry_after(response.headers))
         raise self._refused(f"status {status}")
 
     def _refused(self, problem: str) -> DeciderRefused:
         return DeciderRefused(f"{self._url}, model {self._settings.model}: {problem}")
-
-
-async def _limited(response: httpx.Response) -> bytes | None:
-    """The body; None when it is too long, or compressed although we asked for neither."""
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return None
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > _REPLY_BYTES:
-            return None
-    return bytes(body)
 
 
 def _read(content: bytes, question: Question, seconds: float) -> Answered:
@@ -324,19 +287,3 @@ def _model(given: JsonValue) -> str | None:
     if not isinstance(given, str) or not given.isprintable():
         return None
     return given[:_MODEL_CHARACTERS]
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds that the service wants to be left alone; None where it does not say."""
-    text = response.headers.get("Retry-After", "").strip()
-    if _SECONDS.fullmatch(text):
-        return float(text)
-    if len(text) > _DATE_CHARACTERS:
-        return None
-    try:
-        at = parsedate_to_datetime(text)
-        if at.tzinfo is None:
-            at = at.replace(tzinfo=UTC)
-        return max(0.0, at.timestamp() - time.time())
-    except Exception:  # noqa: BLE001 - the parser names no bound on what it raises for any text
-        return None

@@ -30,7 +30,6 @@ from turnstream.models.refusals import (
     says_no_tools,
     words_of,
 )
-from turnstream.models.retry_after import wished_rest
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
     Finish,
@@ -44,6 +43,7 @@ from turnstream.models.transport import (
     Usage,
     unavailable,
 )
+from turnstream.plain_http import retry_after
 
 # Its library writes what a provider replied into the log, which may repeat the conversation.
 for _name in ("ibm_watsonx_ai", "ibm_watsonx_ai.wml_client_error"):
@@ -303,7 +303,7 @@ def _failure(error: Any) -> Exception:
     response = error.response
     status = response.status_code
     if status in PASSING or response.is_server_error:
-        return unavailable(f"status {status}", retry_after_seconds=wished_rest(response.headers))
+        return unavailable(f"status {status}", retry_after_seconds=retry_after(response.headers))
     if response.is_redirect:
         return DeciderRefused(REDIRECTS)
     try:

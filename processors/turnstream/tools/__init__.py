@@ -4,7 +4,7 @@ from turnstream.tools.binding import bind_tools
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import BindingError, NotExecuted, ToolFailure
 from turnstream.tools.function import FunctionTool
-from turnstream.tools.http import HttpTool, http_client
+from turnstream.tools.http import HttpTool
 
 __all__ = [
     "BindingError",
@@ -14,5 +14,4 @@ __all__ = [
     "NotExecuted",
     "ToolFailure",
     "bind_tools",
-    "http_client",
 ]

@@ -9,10 +9,11 @@ from turnstream.core.definitions import Catalog, Tool
 from turnstream.core.errors import DefinitionError
 from turnstream.core.ports import ToolBinding
 from turnstream.core.servers import McpHttpServer, McpServer
+from turnstream.plain_http import plain_client
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import BindingError
 from turnstream.tools.function import FunctionTool
-from turnstream.tools.http import HttpTool, http_client
+from turnstream.tools.http import HttpTool
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,7 +61,7 @@ def bind_tools(
                 server = located(f"servers.{tool.binding.server}", server, environment)
             servers[tool.binding.server] = server
     egress = Egress.of_urls(_urls(web, servers)) if egress_allow is None else Egress(egress_allow)
-    client = http_client()
+    client = plain_client()
     connections = {name: _connection(name, server, egress) for name, server in servers.items()}
     bindings: dict[str, ToolBinding] = {}
     for name, tool in catalog.tools.items():

@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -31,6 +30,7 @@ from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.core.bindings import HttpBinding, HttpReconcile
 from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
+from turnstream.plain_http import read_up_to, retry_after
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import (
     INVALID_ARGUMENT,
@@ -47,7 +47,7 @@ from turnstream.tools.errors import (
     refused,
 )
 from turnstream.tools.results import RESULT_BYTES, InvalidResult, ResultSchema
-from turnstream.tools.statuses import SENT_ELSEWHERE, TRY_LATER, refused_unbegun, retry_after
+from turnstream.tools.statuses import SENT_ELSEWHERE, TRY_LATER, refused_unbegun
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 USED_HEADER: Final = "X-Used-SHA256"
@@ -61,9 +61,6 @@ _KEY_ARGUMENT: Final = "idempotency_key"
 _UNKNOWN: Final = Reconciliation("unknown")
 _FIRST_BYTE: Final = "send_request_headers.started"
 """The end of the transport's name for the moment before a request's first byte."""
-
-_CONNECTIONS: Final = 1000
-"""As many as the default slots: with fewer, calls use up their time-outs waiting for each other."""
 
 _NEVER_SENT: Final = (
     httpx.ConnectError,
@@ -94,20 +91,6 @@ class _Request:
             return hashlib.sha256(self.body).hexdigest()
         parts = urlsplit(self.url)
         return hashlib.sha256(f"{parts.path}?{parts.query}".encode()).hexdigest()
-
-
-def http_client() -> httpx.AsyncClient:
-    """The client that all HTTP tools of a process share.
-
-    It takes nothing from the environment: a proxy variable would be a way around the egress list.
-    It keeps no cookies: what a service sets for one customer's call would go out with another's.
-    """
-    return httpx.AsyncClient(
-        follow_redirects=False,
-        trust_env=False,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
-    )
 
 
 class HttpTool:
@@ -295,7 +278,7 @@ class HttpTool:
             timeout=self._tool.timeout_seconds,
             extensions={"trace": traced},
         ) as response:
-            return response, await _limited(response)
+            return response, await read_up_to(response, RESULT_BYTES)
 
     def _reply(self, response: httpx.Response, body: bytes | None) -> ToolReply:
         write = self._tool.effect == "write"
@@ -337,18 +320,6 @@ class HttpTool:
             f"status {status}; redirects are not followed",
             outcome_unknown=write and status not in SENT_ELSEWHERE,
         )
-
-
-async def _limited(response: httpx.Response) -> bytes | None:
-    """The body; None when it is too long or compressed although we asked for neither."""
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return None
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > RESULT_BYTES:
-            return None
-    return bytes(body)
 
 
 def _error_code(body: bytes | None) -> str:

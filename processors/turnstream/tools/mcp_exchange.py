@@ -19,10 +19,10 @@ import orjson
 from mcp.shared.message import SessionMessage
 
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
+from turnstream.plain_http import retry_after
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import BindingError, Unsent, announce
 from turnstream.tools.results import RESULT_BYTES
-from turnstream.tools.statuses import retry_after
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams, WriteStream

@@ -1,17 +1,7 @@
 """What the status and the headers of a reply say of a call, before its body is looked at."""
 
-import re
-import time
-from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
-
-_SECONDS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-
-_DATE_CHARACTERS: Final = 64
-"""Longest `Retry-After` that is read, twice a date: a parser need not work on a whole header."""
 
 TRY_LATER: Final = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -38,19 +28,3 @@ def refused_unbegun(status: int, *, wait: float | None) -> bool:
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         return wait is not None
     return status in _UNBEGUN
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a service wants to be left alone; None where it does not say."""
-    text = headers.get("Retry-After", "").strip()
-    if len(text) > _DATE_CHARACTERS:
-        return None
-    if _SECONDS.fullmatch(text):
-        return float(text)
-    try:
-        at = parsedate_to_datetime(text)
-        if at.tzinfo is None:
-            at = at.replace(tzinfo=UTC)
-        return max(0.0, at.timestamp() - time.time())
-    except Exception:  # noqa: BLE001 - the parser names no bound on what it raises for any text
-        return None

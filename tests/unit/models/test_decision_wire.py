@@ -14,8 +14,8 @@ from turnstream.models.decision_wire import (
     Choice,
     DecisionsClient,
     Question,
-    http_client,
 )
+from turnstream.plain_http import plain_client
 
 STEP: Final = Question("step", "What next?", {"answer": "say it", "tool": "call", "ask": "ask"})
 STATE: Final = {"tools": "get_order(order_id)", "conversation": "customer: hello"}
@@ -249,8 +249,8 @@ async def test_a_redirect_is_not_followed() -> None:
         await service.client().choose(STEP, STATE)
 
     assert 1 == len(service.urls)
-    assert not http_client().follow_redirects
-    assert not http_client().trust_env
+    assert not plain_client().follow_redirects
+    assert not plain_client().trust_env
 
 
 async def test_the_key_is_read_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from turnstream.core.ports import DeciderRefused, DeciderUnavailable
 from turnstream.models.gemini_models import as_it_came, mended
 from turnstream.models.provider_errors import failure_of, refuses_tools, refuses_top_p
 from turnstream.models.refusals import problem
-from turnstream.models.retry_after import wished_rest
 from turnstream.models.transport import LONGEST_REST_SECONDS, ToolsRefused, unavailable
+from turnstream.plain_http import retry_after
 
 
 def http(status: int, body: object = None) -> ModelHTTPError:
@@ -139,13 +139,13 @@ def test_wish_to_be_left_alone_is_bounded(wished: float | None, kept: float | No
 )
 def test_retry_after_is_seconds_or_nothing(text: str, seconds: float | None) -> None:
     """What makes no sense is no wish."""
-    assert seconds == wished_rest({"Retry-After": text})
+    assert seconds == retry_after({"Retry-After": text})
 
 
 def test_retry_after_may_be_a_date() -> None:
     """As HTTP has it."""
     at = datetime.now(UTC) + timedelta(seconds=100)
-    wished = wished_rest({"Retry-After": format_datetime(at, usegmt=True)})
+    wished = retry_after({"Retry-After": format_datetime(at, usegmt=True)})
 
     assert wished is not None
     assert 0 < wished <= at.timestamp() - time.time() + 5

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.unit.tools.shop import call, http_reply, service, tool
 from turnstream.core.bindings import HttpBinding
 from turnstream.core.ports import Reconciliation, ToolReply
-from turnstream.tools import BindingError, Egress, HttpTool, http_client
+from turnstream.plain_http import plain_client
+from turnstream.tools import BindingError, Egress, HttpTool
 
 Answer = Callable[[httpx.Request], httpx.Response]
 SHIPPED = {"order_id": "A-1001", "status": "shipped"}
@@ -65,7 +66,7 @@ class Recorder:
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     """The client that real tools use."""
-    async with http_client() as opened:
+    async with plain_client() as opened:
         yield opened
 
 

@@ -1,0 +1,73 @@
+"""HTTP as this project speaks it, to tools and to models alike: no more than what was asked for.
+
+A client goes nowhere but where it is sent and keeps nothing. A body is read up to a bound. A wish
+to be left alone is read from whatever a header holds.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
+
+import httpx
+
+_CONNECTIONS: Final = 1000
+"""As many as the default slots: with fewer, calls use up their time-outs waiting for each other."""
+
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+
+_DATE_CHARACTERS: Final = 64
+"""Longest `Retry-After` that is read, twice a date: a parser need not work on a whole header."""
+
+
+def plain_client() -> httpx.AsyncClient:
+    """A client for many requests at once, to be told its time-outs with each.
+
+    It takes nothing from the environment: a proxy variable would be a way around an egress list.
+    It keeps no cookies: what a service sets for one customer's call would go out with another's.
+    """
+    return httpx.AsyncClient(
+        follow_redirects=False,
+        trust_env=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=100),
+    )
+
+
+async def read_up_to(response: httpx.Response, max_bytes: int) -> bytes | None:
+    """The body of a streamed response; None when it is longer, or compressed.
+
+    Requests ask for replies as they are (``Accept-Encoding: identity``): a compressed one could be
+    small on the wire and large in memory.
+    """
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return None
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > max_bytes:
+            return None
+    return bytes(body)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a service wants to be left alone (RFC 9110, 10.2.3); None where it does not say.
+
+    Args:
+        headers: of a reply; names in any case.
+    """
+    text = headers.get("Retry-After", "").strip()
+    if len(text) > _DATE_CHARACTERS:
+        return None
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=UTC)
+        return max(0.0, at.timestamp() - time.time())
+    except Exception:  # noqa: BLE001 - the parser names no bound on what it raises for any text
+        return None
