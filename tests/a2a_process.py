@@ -1,7 +1,9 @@
 """An A2A agent of the official SDK: ``python -m tests.a2a_process FOLDER PORT``.
 
 It writes the handoffs that it is told into ``FOLDER/told``, message id and conversation. A file
-``FOLDER/hang`` makes it hang after that, ``FOLDER/reject`` makes it reject.
+``FOLDER/hang`` makes it hang after that. ``FOLDER/task`` holds the state of a task that it answers
+with, ``FOLDER/skill`` and ``FOLDER/modes`` what its card says instead, ``FOLDER/moved`` where it
+sends whoever tells it something.
 """
 
 import json
@@ -16,10 +18,20 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from google.protobuf.json_format import MessageToDict
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types.a2a_pb2 import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    TaskState,
+)
+from google.protobuf.json_format import MessageToDict, ParseDict
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 SKILL = "take_over"
 
@@ -42,10 +54,11 @@ class Listener(AgentExecutor):
             lines.write(json.dumps(said) + "\n")
         while (self.folder / "hang").exists():  # noqa: ASYNC110 - a file has no event
             await anyio.sleep(0.02)
-        if (self.folder / "reject").exists():
+        if (self.folder / "task").exists():
             task = new_task_from_user_message(message)
+            state = f"TASK_STATE_{(self.folder / 'task').read_text()}"
+            task.status.state = TaskState.Value(state)
             await event_queue.enqueue_event(task)
-            await TaskUpdater(event_queue, task.id, task.context_id).reject()
             return
         await event_queue.enqueue_event(new_text_message("taken", context_id=context.context_id))
 
@@ -54,7 +67,11 @@ class Listener(AgentExecutor):
 
 
 def card(
-    url: str, *, skill: str = SKILL, modes: tuple[str, ...] = ("application/json",)
+    url: str,
+    *,
+    skill: str = SKILL,
+    modes: tuple[str, ...] = ("application/json",),
+    binding: str = "JSONRPC",
 ) -> AgentCard:
     """Its card."""
     return AgentCard(
@@ -65,7 +82,7 @@ def card(
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         supported_interfaces=[
-            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")
+            AgentInterface(url=url, protocol_binding=binding, protocol_version="1.0")
         ],
         skills=[
             AgentSkill(
@@ -84,11 +101,26 @@ def agent_app(folder: Path, described: AgentCard) -> Starlette:
     handler = DefaultRequestHandler(
         agent_executor=Listener(folder), task_store=InMemoryTaskStore(), agent_card=described
     )
+
+    async def as_it_is(shown: AgentCard) -> AgentCard:
+        changed = AgentCard()
+        changed.CopyFrom(shown)
+        for name, field in (("skill", "id"), ("modes", "input_modes")):
+            if (folder / name).exists():
+                said = (folder / name).read_text()
+                ParseDict({field: said if name == "skill" else [said]}, changed.skills[0])
+        return changed
+
+    async def moved(request: Request, reply: RequestResponseEndpoint) -> Response:
+        if request.method == "POST" and (folder / "moved").exists():
+            return RedirectResponse((folder / "moved").read_text(), status_code=307)
+        return await reply(request)
+
     routes = [
-        *create_agent_card_routes(described),
+        *create_agent_card_routes(described, card_modifier=as_it_is),
         *create_jsonrpc_routes(handler, "/"),
     ]
-    return Starlette(routes=routes)
+    return Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=moved)])
 
 
 def main() -> None:

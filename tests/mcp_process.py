@@ -4,6 +4,7 @@ Over HTTP it is ``http FOLDER PORT``, or ``stateless FOLDER PORT`` without sessi
 
 It refunds orders and writes each into ``FOLDER/calls``, the key first. A file ``FOLDER/schema``
 holds the input schema that it lists, ``FOLDER/hang`` makes a call hang after it was carried out.
+``FOLDER/pid`` tells which process it is.
 """
 
 import json
@@ -88,6 +89,7 @@ async def _piped(server: Server[Any]) -> None:
 def main() -> None:
     """Serve until told to stop."""
     way, folder, *rest = sys.argv[1:]
+    (Path(folder) / "pid").write_text(str(os.getpid()))
     server = refunding(Path(folder))
     if way == "stdio":
         anyio.run(_piped, server)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,16 +33,23 @@ class Front:
         self.app = app
         self.sessions = sessions
         self.methods: list[str] = []
-        """The methods asked for, in order."""
+        """The methods asked for, in order; of a request without one, ``GET``."""
         self.headers: list[dict[str, str]] = []
-        """Those of each request for a method."""
+        """Those of each request."""
         self.replies: dict[str, tuple[int, dict[str, str], bytes]] = {}
         """Method to what is replied instead of the server's own."""
+        self.instead: dict[str, ASGIApp] = {}
+        """Method, or ``GET``, to who replies instead of the server."""
+        self.then: dict[str, Callable[[], None]] = {}
+        """Method to what happens when it has been replied to."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         if scope["type"] != "http" or scope["method"] != "POST":
-            await self.app(scope, receive, send)
+            asked = scope.get("method", "")
+            if asked == "GET":
+                self._note(asked, scope)
+            await self.instead.get(asked, self.app)(scope, receive, send)
             return
         body = b""
         more = True
@@ -50,13 +57,14 @@ class Front:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        asked = json.loads(body)
-        method = asked.get("method", "")
-        self.methods.append(method)
-        self.headers.append({k.decode(): v.decode() for k, v in scope["headers"]})
+        method = json.loads(body).get("method", "")
+        self._note(method, scope)
         if method in self.replies:
             status, headers, content = self.replies[method]
             await _reply(send, status, content, headers)
+            return
+        if method in self.instead:
+            await self.instead[method](scope, receive, send)
             return
         if method == "server/discover" and self.sessions:
             await _reply(send, 404, b"", {})
@@ -78,6 +86,15 @@ class Front:
             await send({"type": "http.response.start", "status": 200, "headers": head})
             return
         await self.app(scope, again, send)
+        self.then.get(method, _nothing)()
+
+    def _note(self, method: str, scope: Scope) -> None:
+        self.methods.append(method)
+        self.headers.append({k.decode(): v.decode() for k, v in scope["headers"]})
+
+
+def _nothing() -> None:
+    """Happen."""
 
 
 async def _nowhere(_: Message) -> None:
@@ -97,7 +114,7 @@ async def serving(app: Any, *, port: int = 0) -> AsyncIterator[str]:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
-    config = uvicorn.Config(app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="critical", lifespan="auto", timeout_graceful_shutdown=1)
     server = _Quiet(config)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:

@@ -39,8 +39,9 @@ class McpHttpServer(_Located):
     """Header name to value or secret reference (``env:NAME``, ``file:PATH``), read at each
     request."""
     list_seconds: float = Field(default=60.0, gt=0, le=3600)
-    """How long its list of tools is believed. It is read again sooner when the server says that it
-    has changed, or that it knows no such tool."""
+    """How long its list of tools is believed, for reads. It is read again sooner when the server
+    says that it has changed, or that it knows no such tool; and before each write, unless the
+    server is one that says when it changes."""
 
 
 class McpStdioServer(Definition):

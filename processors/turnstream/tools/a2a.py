@@ -1,25 +1,24 @@
 """Agents that are told of handoffs by A2A's `message/send`, as the installed SDK speaks it.
 
 The card says where the agent is, whether it has the skill that the catalog names and whether that
-skill takes JSON. It is read before the first handoff, after `CARD_SECONDS`, and when the agent says
-that it does not understand. The message's id is the action's: who is told twice knows it by that.
+skill takes JSON. It is read before each handoff: these are few, and nobody is told of a changed
+card. The message's id is the action's: who is told twice knows it by that.
 
 The agent's reply is not waited for beyond its having taken the message: what it does for the
-conversation it says as people do, by control events and live actions.
+conversation it says as people do, by control events and live actions. So an agent that asks for
+more before it begins has not taken it, since nobody replies to it here.
 """
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Final
 
 import httpx
 import jsonschema_rs
-from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import (
-    AgentCard,
     Message,
     Part,
     Role,
@@ -41,12 +40,15 @@ from turnstream.tools.egress import Egress
 from turnstream.tools.errors import BindingError
 from turnstream.tools.results import RESULT_BYTES
 
-CARD_SECONDS: Final = 300.0
-"""How long a card is believed."""
-
 _JSON: Final = "application/json"
 _NOT_TAKEN: Final = frozenset(
-    {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED}
+    {
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_REJECTED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_AUTH_REQUIRED,
+        TaskState.TASK_STATE_INPUT_REQUIRED,
+    }
 )
 
 _PASSING: Final = (A2AClientError, InternalError)
@@ -57,7 +59,7 @@ logging.getLogger("a2a").setLevel(logging.CRITICAL)
 
 
 class _Unfit(Exception):
-    """The card does not fit what the catalog says of the agent."""
+    """The agent is not where the catalog says, or not what it says."""
 
 
 def bind_agents(
@@ -124,8 +126,6 @@ class A2AAgent:
             if agent.input_schema is not None
             else None
         )
-        self._card: AgentCard | None = None
-        self._read_at = 0.0
 
     async def tell(self, notice: HandoffNotice) -> HandoffReceipt:
         """Tell it of one handoff, within its time-out."""
@@ -142,8 +142,6 @@ class A2AAgent:
         except TimeoutError:
             return _not_taken(f"no reply within {seconds:g} s", retryable=True)
         except Exception as error:  # noqa: BLE001 - nor is it known what the SDK raises for what
-            if isinstance(error, A2AError) and not isinstance(error, _PASSING):
-                self._card = None
             return _receipt_of(error)
 
     async def unfit(self) -> str | None:
@@ -164,9 +162,7 @@ class A2AAgent:
         await self._web.aclose()
 
     async def _told(self, notice: HandoffNotice, data: Mapping[str, JsonValue]) -> HandoffReceipt:
-        card = await self._fitting()
-        config = ClientConfig(streaming=False, polling=True, httpx_client=self._web)
-        client = ClientFactory(config).create(card)
+        client = await self._fitting()
         metadata = Struct()
         metadata.update({"skill": self._agent.skill})
         if notice.traceparent is not None:
@@ -192,16 +188,13 @@ class A2AAgent:
             return _not_taken(f"the agent answered that the task is {state}")
         return HandoffReceipt(taken=True)
 
-    async def _fitting(self) -> AgentCard:
-        """The agent's card, if it fits.
+    async def _fitting(self) -> Client:
+        """A client of the agent as its card describes it now.
 
         Raises:
-            _Unfit: it has no such skill, or the skill takes no JSON.
-            AgentCardResolutionError: it cannot be read.
+            _Unfit: it has no such skill, the skill takes no JSON, or it speaks what we do not.
+            AgentCardResolutionError: the card cannot be read.
         """
-        now = time.monotonic()
-        if self._card is not None and now - self._read_at < CARD_SECONDS:
-            return self._card
         card = await A2ACardResolver(self._web, self._agent.url).get_agent_card()
         skill = next((one for one in card.skills if one.id == self._agent.skill), None)
         if skill is None:
@@ -209,8 +202,11 @@ class A2AAgent:
         modes = list(skill.input_modes) or list(card.default_input_modes)
         if _JSON not in modes:
             raise _Unfit(f"skill {self._agent.skill!r} does not take {_JSON}")
-        self._card, self._read_at = card, now
-        return card
+        config = ClientConfig(streaming=False, polling=True, httpx_client=self._web)
+        try:
+            return ClientFactory(config).create(card)
+        except ValueError:
+            raise _Unfit("the agent's card offers no JSON-RPC, which is what is spoken") from None
 
 
 class _Guarded(httpx.AsyncBaseTransport):
@@ -232,6 +228,9 @@ class _Guarded(httpx.AsyncBaseTransport):
                 raise SecretUnavailable(f"header {name} must be printable ASCII")
             request.headers[name] = text
         response = await self._inner.handle_async_request(request)
+        if response.is_redirect:
+            await response.aclose()
+            raise _Unfit("the agent redirects to another address; give the URL where it is")
         body = bytearray()
         try:
             async for chunk in _bytes(response):
@@ -245,7 +244,7 @@ class _Guarded(httpx.AsyncBaseTransport):
         kept = {
             name: value
             for name, value in response.headers.items()
-            if name.lower() in ("content-type", "location", "retry-after")
+            if name.lower() == "content-type"
         }
         return httpx.Response(
             response.status_code, headers=kept, content=bytes(body), request=request

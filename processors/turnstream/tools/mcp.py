@@ -2,7 +2,9 @@
 
 Before each call the input schema that the server lists for the tool is compared with the catalog's:
 a call in a form that the server does not expect any more is not made (`schema_changed`), and its
-conversation goes to a person until catalog and server agree again.
+conversation goes to a person until catalog and server agree again. For a read the list may be as
+old as the catalog allows, since the worst is an error; for a write it is read anew, unless the
+server is one that says when it changes.
 
 The idempotency key travels in the request's ``_meta``, and so does the ``traceparent``. The result
 is the structured content of the reply; without any, its first text that is a JSON object. A tool's
@@ -12,7 +14,8 @@ means for a write is not known, and neither is what a connection that broke mean
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, cast
 
@@ -30,6 +33,7 @@ from mcp_types import (
 from pydantic import JsonValue
 
 from turnstream.core.bindings import McpBinding
+from turnstream.core.carried import hash_of
 from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.core.schema_tree import Schema
@@ -85,10 +89,10 @@ class McpTool:
 
     async def call(self, call: ToolCall) -> ToolReply:
         """Make one call, within the tool's time-out."""
-        exchange = Exchange(call.sending, seconds=self._tool.timeout_seconds)
         write = self._tool.effect == "write"
+        exchange = self._exchange(call.sending)
         try:
-            async with asyncio.timeout(self._tool.timeout_seconds):
+            async with _timed(exchange):
                 reply = await self._called(call, exchange)
         except Unsent as unsent:
             raise unsent.why from None
@@ -99,7 +103,8 @@ class McpTool:
                 retryable=True,
                 outcome_unknown=write and exchange.sent,
             )
-        return replace(reply, body_hash=exchange.body_hash)
+        carried = exchange.arguments
+        return replace(reply, body_hash=None if carried is None else hash_of(carried))
 
     @property
     def reconciles(self) -> bool:
@@ -111,9 +116,9 @@ class McpTool:
         rule = self._binding.reconcile
         if rule is None:
             return _UNKNOWN
-        exchange = Exchange(_unwatched, seconds=self._tool.timeout_seconds)
+        exchange = self._exchange(_unwatched)
         try:
-            async with asyncio.timeout(self._tool.timeout_seconds):
+            async with _timed(exchange):
                 live = await self._connection.live()
                 listed = await self._connection.listing(live)
                 taken = listed.schemas.get(rule.tool, {}).get("properties")
@@ -126,7 +131,7 @@ class McpTool:
                     for name, value in given.items()
                     if isinstance(taken, dict) and name in taken
                 }
-                told = await self._exchanged(live, rule.tool, arguments, call, exchange)
+                told = await self._exchanged(live, rule.tool, arguments, call)
         except (TimeoutError, Unreachable):
             return replace(_UNKNOWN, retryable=True)
         except MCPError as error:
@@ -153,27 +158,41 @@ class McpTool:
         Raises:
             Unreachable: the server's list cannot be read.
         """
-        live = await self._connection.live()
-        return await self._apart(live)
+        try:
+            async with _timed(self._exchange(_unwatched)):
+                return await self._apart(await self._connection.live())
+        except TimeoutError:
+            seconds = self._tool.timeout_seconds
+            raise Unreachable(f"no list of its tools within {seconds:g} s") from None
 
     # --- the call -------------------------------------------------------------------------------
 
+    def _exchange(self, sending: Callable[[Mapping[str, JsonValue]], None]) -> Exchange:
+        now = asyncio.get_running_loop().time()
+        return Exchange(sending, until=now + self._tool.timeout_seconds)
+
     async def _called(self, call: ToolCall, exchange: Exchange) -> ToolReply:
+        write = self._tool.effect == "write"
         again = True
         while True:
             live: Live | None = None
             try:
                 live = await self._connection.live()
-                apart = await self._apart(live)
+                apart = await self._apart(live, anew=write and not live.announces)
             except Unreachable as error:
                 if again and live is not None and live.retired:
                     again = False
                     continue
-                return failed(error.code, str(error), retryable=error.code == UNAVAILABLE)
+                return failed(
+                    error.code,
+                    str(error),
+                    retryable=error.code == UNAVAILABLE,
+                    retry_after_seconds=exchange.wait,
+                )
             if apart is not None:
                 return failed(SCHEMA_CHANGED, apart)
             try:
-                told = await self._exchanged(live, self._remote, call.arguments, call, exchange)
+                told = await self._exchanged(live, self._remote, call.arguments, call)
             except MCPError as error:
                 if exchange.refused is not None:
                     raise exchange.refused from None
@@ -191,7 +210,7 @@ class McpTool:
                 return failed(
                     INVALID_RESULT,
                     "the reply is no result of MCP, or breaks the schema that the server gave",
-                    outcome_unknown=self._tool.effect == "write",
+                    outcome_unknown=write,
                 )
             return await self._told(live, told)
 
@@ -201,24 +220,19 @@ class McpTool:
         remote: str,
         arguments: Mapping[str, JsonValue],
         call: ToolCall,
-        exchange: Exchange,
     ) -> CallToolResult:
         meta: dict[str, str] = {IDEMPOTENCY_META: call.idempotency_key}
         if call.traceparent is not None:
             meta[TRACEPARENT_META] = call.traceparent
         if self._binding.subject_meta is not None and call.subject_id is not None:
             meta[self._binding.subject_meta] = call.subject_id
-        token = CURRENT.set(exchange)
-        try:
-            with live.used() as client:
-                # Not the client's own: it would call again by a schema that it has just read.
-                return await client.session.call_tool(
-                    remote,
-                    dict(arguments),
-                    meta=cast("RequestParamsMeta", meta),
-                )
-        finally:
-            CURRENT.reset(token)
+        with live.used() as client:
+            # Not the client's own: it would call again by a schema that it has just read.
+            return await client.session.call_tool(
+                remote,
+                dict(arguments),
+                meta=cast("RequestParamsMeta", meta),
+            )
 
     async def _apart(self, live: Live, *, anew: bool = False) -> str | None:
         """In our words, how the tool differs on the server."""
@@ -261,13 +275,15 @@ class McpTool:
 
     def _result(self, told: CallToolResult) -> ToolReply:
         write = self._tool.effect == "write"
+        document: bytes | None = None
         try:
             document = _document(told)
             if len(document) > RESULT_BYTES:
                 raise InvalidResult(f"the result is longer than {RESULT_BYTES} bytes of JSON")
             result = self._results.read(document)
         except InvalidResult as error:
-            return failed(INVALID_RESULT, str(error), outcome_unknown=write)
+            reply = failed(INVALID_RESULT, str(error), outcome_unknown=write)
+            return replace(reply, raw=document)
         used = (told.meta or {}).get(USED_META)
         known = isinstance(used, str) and _SHA256.fullmatch(used)
         return ToolReply(result=result, used_hash=str(used) if known else None)
@@ -310,7 +326,18 @@ class McpTool:
         )
 
 
-def _unwatched() -> None:
+@asynccontextmanager
+async def _timed(exchange: Exchange) -> AsyncIterator[None]:
+    """The time that a call has, and what is asked for its sake."""
+    token = CURRENT.set(exchange)
+    try:
+        async with asyncio.timeout_at(exchange.until):
+            yield
+    finally:
+        CURRENT.reset(token)
+
+
+def _unwatched(_arguments: Mapping[str, JsonValue]) -> None:
     """Let the question go out."""
 
 

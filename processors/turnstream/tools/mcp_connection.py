@@ -4,20 +4,22 @@ The SDK's connection lives in one task, which also ends it; here that is a task 
 own. One that broke is given up and the next call opens another.
 
 The server's list of tools is read before the first call, and again when the server says that it has
-changed, when it says that it knows no such tool, or after `list_seconds`: a server without sessions
-can tell nobody.
+changed, when it says that it knows no such tool, or after `list_seconds`. Before a write it is read
+again in any case, unless the server would have said by now that it has changed: one without
+sessions can tell nobody.
 """
 
 import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
 import httpx2
+import orjson
 import structlog
 from mcp import Client, ListToolsResult, MCPError, StdioServerParameters
 from mcp.client.session import IncomingMessage
@@ -54,6 +56,9 @@ _CLOSE_SECONDS: Final = 10.0
 _PAGES: Final = 100
 """Pages of a list of tools that are read: one that never ends would fill the memory."""
 
+_LIST_BYTES: Final = REPLY_BYTES
+"""Longest list of tools, all its pages together: a hundred of the longest would fill it too."""
+
 _US: Final = Implementation(name="turnstream", version=turnstream.__version__)
 
 
@@ -77,10 +82,23 @@ class Live:
         """Set when it is not wanted any more."""
         self.listed: Listing | None = None
         self.stale = False
+        self.standing = False
+        """Whether what a server of the older protocol says by itself can arrive."""
         self.listing = asyncio.Lock()
         self.retired = False
         """No further call begins on it."""
         self._calls = 0
+        self._subscribed = False
+
+    @property
+    def announces(self) -> bool:
+        """Whether the server would say if its tools changed now."""
+        if self._subscribed:
+            return True
+        if not self.standing or self.client is None:
+            return False
+        tools = self.client.server_capabilities.tools
+        return tools is not None and bool(tools.list_changed)
 
     @contextlib.contextmanager
     def used(self) -> Iterator[Client]:
@@ -108,20 +126,34 @@ class Live:
         if isinstance(message, ToolListChangedNotification):
             self.stale = True
 
-    async def listen(self, client: Client) -> None:
+    def stands(self) -> Callable[[], None]:
+        """Take notice that what the server says by itself can arrive; to be called when it ends."""
+        self.standing = self.stale = True  # what came before was told to nobody
+        return self._falls
+
+    def _falls(self) -> None:
+        self.standing, self.stale = False, True
+
+    async def listen(self, client: Client, *, piped: bool) -> None:
         """Ask a server of the newer protocol to say when its tools change, for as long as it does.
 
-        Where it does not, its list is read again by age.
+        One of the older says so without being asked: over a pipe, or over a stream that the
+        transport knows of. Where neither does, its list is read again by age, and for writes.
         """
-        with contextlib.suppress(ListenNotSupportedError, MCPError, SubscriptionLost, TimeoutError):
-            async with client.listen(tools_list_changed=True) as changes:
-                if not changes.honored.tools_list_changed:
-                    return
-                try:
+        with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    if not changes.honored.tools_list_changed:
+                        return
+                    # What came between the first reading and now was told to nobody.
+                    self._subscribed = self.stale = True
                     async for _ in changes:
                         self.stale = True
-                finally:
-                    self.stale = True  # what came since is not known
+            except ListenNotSupportedError:
+                self.standing = self.standing or piped
+            finally:
+                if self._subscribed:
+                    self._subscribed, self.stale = False, True
 
 
 class McpConnection:
@@ -169,33 +201,31 @@ class McpConnection:
 
         Args:
             live: the connection.
-            anew: read the list again in any case.
+            anew: as it is from now on; of several that ask at once, one reads it.
 
         Raises:
             Unreachable: the list cannot be read.
         """
-        before = live.listed
+        clock = asyncio.get_running_loop().time
+        asked = clock()
         async with live.listing:
             found = live.listed
-            now = asyncio.get_running_loop().time()
-            if (
-                found is not None
-                and not live.stale
-                and now - found.read_at < self._server.list_seconds
-                and not (anew and found is before)
-            ):
+            now = clock()
+            oldest = asked if anew else now - self._server.list_seconds
+            if found is not None and not live.stale and found.read_at >= oldest:
                 return found
             live.stale = False  # before it is asked: it may change meanwhile
+            read: Listing | None = None
             try:
                 read = listing(await self._schemas(live), read_at=now)
             except ValueError:
-                live.stale = True
                 raise Unreachable("the list of the server's tools breaks the protocol") from None
             except MCPError as error:
-                live.stale = True
                 if error.code != NO_REPLY:  # the session may be gone, or the process
                     live.retire()
                 raise Unreachable("the server does not list its tools") from None
+            finally:
+                live.stale = live.stale or read is None
             if found is not None and found.version != read.version:
                 log.warning(
                     "the tools of a server have changed",
@@ -218,14 +248,20 @@ class McpConnection:
     async def _schemas(self, live: Live) -> dict[str, Schema]:
         schemas: dict[str, Schema] = {}
         cursor: str | None = None
+        size = 0
         with live.used() as client:
             for _ in range(_PAGES):
                 page: ListToolsResult = await client.list_tools(cursor=cursor)
-                schemas |= {tool.name: tool.input_schema for tool in page.tools}
+                for tool in page.tools:
+                    size += len(tool.name) + len(orjson.dumps(tool.input_schema))
+                    schemas[tool.name] = tool.input_schema
                 cursor = page.next_cursor
                 if cursor is None:
+                    return schemas
+                if size > _LIST_BYTES:
                     break
-        return schemas
+        # Half a list would say of the tools of the other half that they are gone.
+        raise Unreachable("the list of the server's tools is too long")
 
     async def _keep(self, live: Live) -> None:
         """Open the connection, hold it until it is given up, and close it."""
@@ -242,7 +278,8 @@ class McpConnection:
                     )
                 live.client = client
                 live.settled.set()
-                listening = asyncio.create_task(live.listen(client))
+                piped = isinstance(self._server, McpStdioServer)
+                listening = asyncio.create_task(live.listen(client, piped=piped))
                 try:
                     await live.ended.wait()
                 finally:
@@ -269,7 +306,9 @@ class McpConnection:
                 async with announced(opened) as streams:
                     yield streams
             return
-        guarded = GuardedTransport(egress=self._egress, headers=self._server.headers)
+        guarded = GuardedTransport(
+            egress=self._egress, headers=self._server.headers, stands=live.stands
+        )
         async with (
             httpx2.AsyncClient(transport=guarded, trust_env=False, timeout=_CONNECT_SECONDS) as web,
             streamable_http_client(

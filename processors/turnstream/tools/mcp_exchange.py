@@ -6,7 +6,7 @@ carried out, so it is noted here, where the bytes pass. Nothing that goes wrong 
 ends the connection: others may be under way on it.
 """
 
-import hashlib
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 import httpx2
 import orjson
 from mcp.shared.message import SessionMessage
+from pydantic import JsonValue
 
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.plain_http import retry_after
@@ -37,8 +38,15 @@ _FIRST_BYTE: Final = "send_request_headers.started"
 REPLY_BYTES: Final = 4 * RESULT_BYTES
 """Largest reply that is read; servers send the same result twice, as an object and as its text."""
 
-_QUIET_SECONDS: Final = 30.0
-"""Longest silence in the reply to a request of the SDK's own: none is waited for for ever."""
+_OWN_SECONDS: Final = 30.0
+"""How long a reply to a request of the SDK's own may take: none is read for ever, however much it
+says in between."""
+
+_REOPEN_SECONDS: Final = 1.0
+"""Wait before a stream is opened again: a server that ends each at once, and asks for no wait,
+would be asked without end."""
+
+_EVENTS: Final = "text/event-stream"
 
 NO_REPLY: Final = -32050
 """Our code for a request without a reply, of those that JSON-RPC leaves to implementations."""
@@ -57,14 +65,15 @@ Fault = Literal["unreachable", "broken", "silent", "too_long", "forbidden"]
 class Exchange:
     """What is known of one call on its way."""
 
-    sending: Callable[[], None]
-    seconds: float
-    """Longest silence while its reply is waited for."""
+    sending: Callable[[Mapping[str, JsonValue]], None]
+    until: float
+    """When nobody waits for it any more, in seconds of the event loop's clock. What is asked for
+    it, the list of tools too, is then read no longer: after a time-out the SDK may read on."""
     sent: bool = False
     refused: Unsent | None = None
     """Why it was not to go out."""
-    body_hash: str | None = None
-    """SHA-256 of the arguments as they stand in what was sent, as compact JSON."""
+    arguments: Mapping[str, JsonValue] | None = None
+    """The arguments as they stand in what is sent."""
     fault: Fault | None = None
     secret: str | None = None
     """Which secret could not be read."""
@@ -80,7 +89,7 @@ class Exchange:
             Unsent: it must not.
         """
         try:
-            announce(self.sending)
+            announce(self.sending, self.arguments or {})
         except Unsent as unsent:
             self.refused = unsent
             raise
@@ -97,16 +106,17 @@ class Exchange:
 
 
 CURRENT: Final[ContextVar[Exchange | None]] = ContextVar("turnstream_mcp_exchange", default=None)
-"""The call that is being made; the SDK sends each request in the context of who asked for it."""
+"""The call that is being made; the SDK sends each request in the context of who asked for it, what
+it asks for by itself in that of the connection."""
 
 
 def _of_call(message: object) -> Exchange | None:
-    """The exchange of a message, where it is a call; notes the hash of the arguments."""
+    """The exchange of a message, where it is a call; notes the arguments."""
     exchange = CURRENT.get()
     if exchange is None or not isinstance(message, dict) or message.get("method") != _CALL:
         return None
     arguments = message.get("params", {}).get("arguments")
-    exchange.body_hash = hashlib.sha256(orjson.dumps(arguments)).hexdigest()
+    exchange.arguments = arguments if isinstance(arguments, dict) else {}
     return exchange
 
 
@@ -116,24 +126,38 @@ def _of_call(message: object) -> Exchange | None:
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests to allowed hosts, with secrets as they are now, and bounds the replies."""
 
-    def __init__(self, *, egress: Egress, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        egress: Egress,
+        headers: Mapping[str, str],
+        stands: Callable[[], Callable[[], None]],
+    ) -> None:
         """Prepare.
 
         Args:
             egress: the allowed hosts.
             headers: header name to value or secret reference.
+            stands: called when the stream for what the server says by itself is open; what it gives
+                is called when that ends.
         """
         self._inner = httpx2.AsyncHTTPTransport(
             limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
         )
         self._egress = egress
         self._headers = headers
+        self._stands = stands
+        self._opened = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; a failure is a reply that says so."""
         message = _document(await request.aread())
-        method = message.get("method") if isinstance(message, dict) else None
         exchange = _of_call(message)
+        until = _until(request, message)
+        if request.method == "GET":
+            if self._opened:
+                await asyncio.sleep(_REOPEN_SECONDS)
+            self._opened = True
         try:
             self._egress.check(str(request.url))
             self._fill(request)
@@ -143,10 +167,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             if exchange is not None:
                 exchange.secret = str(error)
             return _no_reply(request, exchange, "forbidden")
-        endless = request.method == "GET" or method == _LISTEN
         timeout = dict(request.extensions.get("timeout") or {})
-        seconds = _QUIET_SECONDS if exchange is None else exchange.seconds
-        timeout["read"] = None if endless else seconds
+        timeout["read"] = None
+        if until is not None:
+            timeout["read"] = until - asyncio.get_running_loop().time()
+            if timeout["read"] <= 0:
+                return _no_reply(request, exchange, "silent")
         request.extensions = {**request.extensions, "timeout": timeout}
         if exchange is not None:
             exchange.in_session = "mcp-session-id" in request.headers
@@ -157,7 +183,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _no_reply(request, exchange, "unreachable")
         except httpx2.TransportError as error:
             return _no_reply(request, exchange, _fault(error))
-        return await self._guarded(request, response, exchange, endless=endless)
+        return await self._guarded(request, response, exchange, until)
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -178,12 +204,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         request: httpx2.Request,
         response: httpx2.Response,
         exchange: Exchange | None,
-        *,
-        endless: bool,
+        until: float | None,
     ) -> httpx2.Response:
+        asking = CURRENT.get()
+        if asking is not None:
+            asking.wait = retry_after(response.headers)  # of the list of tools too
         if exchange is not None:
             exchange.status = response.status_code
-            exchange.wait = retry_after(response.headers)
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             await response.aclose()
             return _no_reply(request, exchange, "too_long")
@@ -193,48 +220,84 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             for name, value in response.headers.multi_items()
             if name.lower() != "set-cookie"
         ]
-        stream = cast("httpx2.AsyncByteStream", response.stream)
+        stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), exchange, until)
+        if until is None and request.method == "GET" and _opens(response):
+            stream.ended = self._stands()
         return httpx2.Response(
             response.status_code,
             headers=headers,
-            stream=_Bounded(stream, exchange, limit=None if endless else REPLY_BYTES),
+            stream=stream,
             extensions=response.extensions,
             request=request,
         )
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A reply that ends where it is longer than allowed, or where its connection breaks.
+    """A reply that ends where it is longer than allowed, or takes longer, or its connection breaks.
 
-    Both are errors that the SDK takes for those of one reply.
+    All are errors that the SDK takes for those of one reply. What is read without an end has no
+    length either; the SDK bounds each event of it.
     """
 
     def __init__(
-        self, inner: httpx2.AsyncByteStream, exchange: Exchange | None, *, limit: int | None
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange | None, until: float | None
     ) -> None:
         self._inner = inner
         self._exchange = exchange
-        self._limit = limit
+        self._until = until
+        self.ended: Callable[[], None] = _nobody
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
+        chunks = aiter(self._inner)
         try:
-            async for chunk in self._inner:
+            while True:
+                async with asyncio.timeout_at(self._until):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
                 size += len(chunk)
-                if self._limit is not None and size > self._limit:
+                if self._until is not None and size > REPLY_BYTES:
                     self._note("too_long")
-                    raise httpx2.StreamError(f"the reply is longer than {self._limit} bytes")
+                    raise httpx2.StreamError(f"the reply is longer than {REPLY_BYTES} bytes")
                 yield chunk
+        except TimeoutError:
+            self._note("silent")
+            raise httpx2.StreamError("the reply did not end in time") from None
         except httpx2.TransportError as error:
             self._note(_fault(error))
             raise httpx2.StreamError("the connection broke") from None
 
     async def aclose(self) -> None:
+        self.ended()
         await self._inner.aclose()
 
     def _note(self, fault: Fault) -> None:
         if self._exchange is not None:
             self._exchange.fault = fault
+
+
+def _nobody() -> None:
+    """Tell nobody that a stream has ended."""
+
+
+def _until(request: httpx2.Request, message: object) -> float | None:
+    """When the reply to a request is not read any more; None for a stream without an end."""
+    exchange = CURRENT.get()
+    if isinstance(message, dict) and message.get("method") == _LISTEN:
+        return None
+    if request.method == "GET":
+        # The stream of the connection, or the rest of a reply that somebody waits for.
+        return None if exchange is None else exchange.until
+    if exchange is None or not isinstance(message, dict) or "id" not in message:
+        # What tells a server that a call was given up is sent when its time is over.
+        return asyncio.get_running_loop().time() + _OWN_SECONDS
+    return exchange.until
+
+
+def _opens(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("Content-Type", "")
+    return response.status_code == httpx2.codes.OK and kind.lower().startswith(_EVENTS)
 
 
 def _traced(exchange: Exchange) -> Callable[[str, Mapping[str, Any]], Any]:

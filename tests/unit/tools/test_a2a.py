@@ -1,5 +1,6 @@
 """Handoffs that a real A2A agent is told of, and what keeps it from being told."""
 
+import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 from a2a.types.a2a_pb2 import AgentCard
+from starlette.responses import RedirectResponse
 
 from tests.a2a_process import SKILL, agent_app, card
+from tests.hostile import EVENTS, drip, flood, packed
 from tests.mcp_serving import Front, serving
-from turnstream.core.ports import HandoffNotice
+from turnstream.core.ports import HandoffNotice, HandoffReceipt
 from turnstream.core.servers import RemoteAgent
 from turnstream.tools import BindingError, Egress
 from turnstream.tools.a2a import A2AAgent
@@ -67,7 +70,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def test_an_agent_is_told(bench: Bench) -> None:
-    """The action's id is the message's, the handoff its data; the card is read once."""
+    """The action's id is the message's, the handoff its data; the card is read for each."""
     agent, front = await bench.agent()
 
     receipts = [await agent.tell(NOTICE) for _ in range(2)]
@@ -77,7 +80,7 @@ async def test_an_agent_is_told(bench: Bench) -> None:
     assert ("action-1", NOTICE.text) == (first["id"], first["text"])
     assert {"skill": SKILL, "traceparent": NOTICE.traceparent} == first["meta"]
     assert NOTICE.data["values"] == first["values"]
-    assert ["SendMessage"] * 2 == front.methods
+    assert ["GET", "SendMessage"] * 2 == front.methods
 
 
 async def test_secrets_go_with_each_message(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +91,8 @@ async def test_secrets_go_with_each_message(bench: Bench, monkeypatch: pytest.Mo
     monkeypatch.delenv("AGENT_KEY")
     receipt = await agent.tell(NOTICE)
 
-    assert ["Bearer one"] == [one.get("authorization") for one in front.headers]
+    assert ["Bearer one"] * 2 == [one.get("authorization") for one in front.headers]
+    assert ["GET", "SendMessage"] == front.methods
     assert (False, False) == (receipt.taken, receipt.retryable)
     assert "AGENT_KEY" in receipt.fault
 
@@ -99,6 +103,7 @@ async def test_secrets_go_with_each_message(bench: Bench, monkeypatch: pytest.Mo
         (card("http://127.0.0.1:9/", skill="sing"), "lists no skill 'take_over'"),
         (card("http://127.0.0.1:9/", modes=("text/plain",)), "does not take application/json"),
         (card("http://agent.test/"), "host that is not allowed"),
+        (card("http://127.0.0.1:9/", binding="GRPC"), "offers no JSON-RPC"),
     ],
 )
 async def test_a_card_that_does_not_fit(bench: Bench, described: AgentCard, fault: str) -> None:
@@ -109,7 +114,7 @@ async def test_a_card_that_does_not_fit(bench: Bench, described: AgentCard, faul
 
     assert (False, False) == (receipt.taken, receipt.retryable)
     assert fault in receipt.fault
-    assert [] == front.methods
+    assert ["GET"] == front.methods
 
 
 async def test_a_handoff_that_the_skill_does_not_take(bench: Bench) -> None:
@@ -124,16 +129,115 @@ async def test_a_handoff_that_the_skill_does_not_take(bench: Bench) -> None:
     assert [] == front.methods
 
 
-async def test_an_agent_that_rejects(bench: Bench) -> None:
-    """Has not taken it, and is not asked again."""
-    (bench.folder / "reject").touch()
+@pytest.mark.parametrize("state", ["SUBMITTED", "WORKING", "COMPLETED"])
+async def test_an_agent_may_answer_with_a_task(bench: Bench, state: str) -> None:
+    """What becomes of it the agent tells as people do."""
+    (bench.folder / "task").write_text(state)
+    agent, _ = await bench.agent()
+
+    assert HandoffReceipt(taken=True) == await agent.tell(NOTICE)
+
+
+@pytest.mark.parametrize(
+    "state", ["REJECTED", "FAILED", "CANCELED", "INPUT_REQUIRED", "AUTH_REQUIRED"]
+)
+async def test_a_task_that_is_not_worked_on(bench: Bench, state: str) -> None:
+    """Is not taken, and the agent is not told again: nobody would reply to it either."""
+    (bench.folder / "task").write_text(state)
     agent, _ = await bench.agent()
 
     receipt = await agent.tell(NOTICE)
 
-    # It may only have said that the task was submitted before it rejected it.
-    assert receipt.taken or "rejected" in receipt.fault
-    assert not receipt.retryable
+    assert (False, False) == (receipt.taken, receipt.retryable)
+    assert f"the task is {state.lower()}" in receipt.fault
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "fault"),
+    [
+        ("skill", "sing", "lists no skill 'take_over'"),
+        ("modes", "text/plain", "does not take application/json"),
+        ("moved", "http://127.0.0.1:9/", "redirects to another address"),
+    ],
+)
+async def test_an_agent_that_changes_between_two_handoffs(
+    bench: Bench, name: str, said: str, fault: str
+) -> None:
+    """Is not told of the next in a form that it does not take any more; and again when it does."""
+    agent, _ = await bench.agent()
+    assert (await agent.tell(NOTICE)).taken
+    (bench.folder / name).write_text(said)
+
+    receipt = await agent.tell(NOTICE)
+
+    assert (False, False) == (receipt.taken, receipt.retryable)
+    assert fault in receipt.fault
+    assert 1 == len(bench.told())
+    (bench.folder / name).unlink()
+    assert (await agent.tell(NOTICE)).taken
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+ASKED = pytest.mark.parametrize("asked", ["GET", "SendMessage"], ids=["card", "message"])
+
+
+@ASKED
+async def test_a_flood_is_not_read(bench: Bench, asked: str) -> None:
+    """Of a hundred megabytes one is read, then the connection is ended."""
+    agent, front = await bench.agent()
+    endless = front.instead[asked] = flood()
+
+    receipt = await agent.tell(NOTICE)
+    async with asyncio.timeout(30):
+        await endless.left.wait()
+
+    assert not receipt.taken
+    assert endless.sent < endless.count
+
+
+@ASKED
+@pytest.mark.parametrize("kind", ["application/json", EVENTS])
+async def test_a_reply_that_never_ends(bench: Bench, kind: str, asked: str) -> None:
+    """Is waited for as long as the agent has, and then read no longer."""
+    agent, front = await bench.agent(timeout_seconds=1)
+    endless = front.instead[asked] = drip(kind=kind)
+
+    receipt = await agent.tell(NOTICE)
+    async with asyncio.timeout(30):
+        await endless.left.wait()
+
+    assert (False, True) == (receipt.taken, receipt.retryable)
+    assert "no reply within 1 s" == receipt.fault
+
+
+async def test_a_packed_reply_is_not_unpacked(bench: Bench) -> None:
+    """It was not asked for, and may be large in memory."""
+    agent, front = await bench.agent()
+    front.replies["SendMessage"] = (200, {"content-encoding": "gzip"}, packed())
+
+    receipt = await agent.tell(NOTICE)
+
+    assert (False, True) == (receipt.taken, receipt.retryable)
+    assert {"identity"} == {one.get("accept-encoding") for one in front.headers}
+
+
+@ASKED
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_is_followed(bench: Bench, status: int, asked: str) -> None:
+    """Also to one that may be spoken to; and telling it again is of no use."""
+    agent, front = await bench.agent()
+    (bench.folder / "other").mkdir()
+    elsewhere = Front(agent_app(bench.folder / "other", card("http://127.0.0.1:9/")))
+    url = await bench.stack.enter_async_context(serving(elsewhere))
+    front.instead[asked] = RedirectResponse(url, status_code=status)
+
+    receipt = await agent.tell(NOTICE)
+
+    assert (False, False) == (receipt.taken, receipt.retryable)
+    assert "redirects to another address" in receipt.fault
+    assert url not in receipt.fault
+    assert [] == elsewhere.methods
 
 
 @pytest.mark.parametrize(
@@ -145,13 +249,12 @@ async def test_an_agent_that_rejects(bench: Bench) -> None:
         (200, b'{"jsonrpc":"2.0","id":"1","error":{"code":-32603,"message":"secret"}}', True),
         (200, b'{"jsonrpc":"2.0","id":"1","result":{}}', True),
         (200, b'"' + b"x" * 1_100_000 + b'"', True),
-        (307, b"", True),
     ],
 )
 async def test_an_agent_that_fails(bench: Bench, status: int, body: bytes, retryable: bool) -> None:
     """Says whether it may be tried again, and nothing that the agent said."""
     agent, front = await bench.agent()
-    front.replies["SendMessage"] = (status, {"location": "http://127.0.0.2:1/"}, body)
+    front.replies["SendMessage"] = (status, {}, body)
 
     receipt = await agent.tell(NOTICE)
 

@@ -1,128 +1,34 @@
-"""Calls to tools of real MCP servers: their lists, their sessions, and what goes wrong."""
+"""Calls to tools of real MCP servers: their sessions, and what goes wrong."""
 
 import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import MCPError
-from mcp.server import Server
-from mcp_types import (
-    HEADER_MISMATCH,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
+
+from tests.mcp_serving import mcp_serving
+from tests.unit.tools.mcp_shop import (
+    PATIENCE,
+    RESULT,
+    SCHEMA,
+    WAYS,
+    Bench,
+    Shop,
+    answered,
+    said,
 )
-from mcp_types import Tool as Listed
-
-from tests.mcp_serving import Front, mcp_serving
-from tests.unit.tools.shop import call, tool
-from turnstream.core.bindings import McpBinding
-from turnstream.core.servers import McpHttpServer, McpServer, McpStdioServer
+from tests.unit.tools.shop import call
+from turnstream.core.servers import McpHttpServer, McpStdioServer
 from turnstream.tools import BindingError, Egress
-from turnstream.tools.mcp import McpTool
 from turnstream.tools.mcp_connection import McpConnection
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["order_id"],
-    "properties": {"order_id": {"type": "string"}},
-}
-OTHER: dict[str, Any] = {
-    "type": "object",
-    "required": ["order_id"],
-    "properties": {"order_id": {"type": "integer"}},
-}
-RESULT = {"order_id": "A-1", "status": "shipped"}
-PATIENCE = 30.0
-
-
-@dataclass
-class Shop:
-    """A server whose tools can be changed while it runs."""
-
-    schemas: dict[str, dict[str, Any]] = field(default_factory=lambda: {"get_order": SCHEMA})
-    calls: list[CallToolRequestParams] = field(default_factory=list)
-    reply: Callable[[], CallToolResult] = lambda: answered(RESULT)
-    open: asyncio.Event | None = None
-    """What an order `waits` for."""
-    sessions: list[Any] = field(default_factory=list)
-
-    def server(self) -> Server[Any]:
-        """It, as the SDK serves it."""
-        return Server("shop", on_list_tools=self._listed, on_call_tool=self._called)
-
-    async def _listed(self, at: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
-        self.sessions.append(at.session)
-        return ListToolsResult(
-            tools=[Listed(name=name, input_schema=one) for name, one in self.schemas.items()]
-        )
-
-    async def _called(self, _: Any, asked: CallToolRequestParams) -> CallToolResult:
-        if asked.name not in self.schemas:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {asked.name}")
-        self.calls.append(asked)
-        if self.open is not None and (asked.arguments or {})["order_id"] == "waits":
-            await self.open.wait()
-        return self.reply()
-
-
-def answered(result: Any, **changes: Any) -> CallToolResult:
-    """A result as structured content."""
-    return CallToolResult(content=[], structured_content=result, **changes)
-
-
-def said(text: str, **changes: Any) -> CallToolResult:
-    """A result as text alone."""
-    return CallToolResult(content=[TextContent(text=text)], **changes)
-
-
-@dataclass
-class Bench:
-    """What a test opens, closed at its end."""
-
-    stack: AsyncExitStack
-    shop: Shop
-
-    async def served(self, **how: Any) -> tuple[str, Front]:
-        """The shop over HTTP."""
-        return await self.stack.enter_async_context(mcp_serving(self.shop.server(), **how))
-
-    def bound(
-        self, server: McpServer, *, binding: dict[str, Any] | None = None, **changes: Any
-    ) -> McpTool:
-        """A tool on it."""
-        egress = Egress(["127.0.0.1"])
-        connection = McpConnection("shop", server, egress=egress)
-        self.stack.push_async_callback(connection.close)
-        return McpTool(
-            "get_order",
-            tool=tool(timeout_seconds=PATIENCE, **changes),
-            binding=McpBinding(server="shop", **(binding or {})),
-            connection=connection,
-        )
-
-    async def over_http(
-        self, *, headers: dict[str, str] | None = None, list_seconds: float = 60, **how: Any
-    ) -> tuple[McpTool, Front]:
-        """A tool on the shop over HTTP, and what stands before the shop."""
-        changes = {key: how.pop(key) for key in ("effect", "binding") if key in how}
-        url, front = await self.served(**how)
-        server = McpHttpServer(
-            transport="streamable_http", url=url, headers=headers or {}, list_seconds=list_seconds
-        )
-        return self.bound(server, **changes), front
 
 
 @pytest.fixture
@@ -130,13 +36,6 @@ async def bench() -> AsyncIterator[Bench]:
     """A shop that nobody serves yet."""
     async with AsyncExitStack() as stack:
         yield Bench(stack, Shop())
-
-
-WAYS = pytest.mark.parametrize(
-    "how",
-    [{}, {"sessions": True}, {"stateless": True}],
-    ids=["of 2026", "with sessions", "without sessions"],
-)
 
 
 @WAYS
@@ -157,96 +56,12 @@ async def test_a_call_reaches_the_tool(bench: Bench, how: dict[str, Any]) -> Non
     assert {bool(how.get("sessions"))} == had
 
 
-async def test_the_list_is_read_once(bench: Bench) -> None:
-    """Not before each call, while it is believed."""
-    subject, front = await bench.over_http()
-
-    for _ in range(3):
-        await subject.call(call(order_id="A-1"))
-
-    assert (3, 1) == (len(bench.shop.calls), front.methods.count("tools/list"))
-
-
 async def test_a_tool_may_have_another_name_there(bench: Bench) -> None:
     """The binding says which."""
     bench.shop.schemas = {"orders.get": SCHEMA}
     subject, _ = await bench.over_http(binding={"tool": "orders.get"})
 
     assert RESULT == (await subject.call(call(order_id="A-1"))).result
-
-
-@pytest.mark.parametrize("effect", ["read", "write"])
-@pytest.mark.parametrize("schemas", [{"get_order": OTHER}, {}], ids=["another form", "gone"])
-async def test_nothing_is_called_in_a_wrong_form(
-    bench: Bench, schemas: dict[str, Any], effect: str
-) -> None:
-    """Said before the call, and that it will not be otherwise the next time."""
-    bench.shop.schemas = schemas
-    subject, _ = await bench.over_http(effect=effect)
-
-    reply = await subject.call(call(order_id="A-1"))
-
-    assert ("schema_changed", False, False) == (
-        reply.error_code,
-        reply.retryable,
-        reply.outcome_unknown,
-    )
-    assert [] == bench.shop.calls
-    assert schemas == {} or "/properties/order_id/type" in reply.error_message
-
-
-async def test_an_old_list_is_read_again(bench: Bench) -> None:
-    """A server without sessions tells nobody that it has changed."""
-    subject, _ = await bench.over_http(stateless=True, list_seconds=0.001)
-    await subject.call(call(order_id="A-1"))
-    bench.shop.schemas = {"get_order": OTHER}
-    await asyncio.sleep(0.01)
-
-    assert "schema_changed" == (await subject.call(call(order_id="A-1"))).error_code
-    assert 1 == len(bench.shop.calls)
-
-
-async def test_a_server_may_say_that_its_tools_have_changed(bench: Bench) -> None:
-    """Then the list is read again before the next call."""
-    subject, front = await bench.over_http(sessions=True)
-    await subject.call(call(order_id="A-1"))
-    bench.shop.schemas = {"get_order": OTHER}
-
-    async with asyncio.timeout(PATIENCE):
-        while (await subject.call(call(order_id="A-1"))).error_code != "schema_changed":
-            await bench.shop.sessions[0].send_tool_list_changed()
-            await asyncio.sleep(0.01)
-
-    assert 2 == front.methods.count("tools/list")
-
-
-async def test_an_unknown_tool_has_the_list_read_again(bench: Bench) -> None:
-    """It was there when the list was read."""
-    subject, front = await bench.over_http(effect="write")
-    await subject.call(call(order_id="A-1"))
-    bench.shop.schemas = {}
-
-    reply = await subject.call(call(order_id="A-1"))
-
-    assert ("schema_changed", False) == (reply.error_code, reply.outcome_unknown)
-    assert (1, 2) == (len(bench.shop.calls), front.methods.count("tools/list"))
-
-
-async def test_headers_by_an_old_list_are_mended(bench: Bench) -> None:
-    """The server called nothing; the list is read again, and the next attempt has new ones."""
-    subject, front = await bench.over_http(effect="write")
-    await subject.call(call(order_id="A-1"))
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": HEADER_MISMATCH, "message": "no"}}
-    front.replies["tools/call"] = (400, {}, json.dumps(body).encode())
-
-    reply = await subject.call(call(order_id="A-1"))
-
-    assert ("unavailable", True, False) == (
-        reply.error_code,
-        reply.retryable,
-        reply.outcome_unknown,
-    )
-    assert 2 == front.methods.count("tools/list")
 
 
 async def test_a_restarted_server_is_greeted_anew(bench: Bench) -> None:
@@ -313,19 +128,6 @@ async def test_what_a_status_means_for_a_write(  # noqa: PLR0917 - pytest passes
 
     del front.replies["tools/call"]
     assert RESULT == (await subject.call(call(order_id="A-1"))).result
-
-
-async def test_a_reply_is_bounded(bench: Bench) -> None:
-    """However it comes; the connection goes on."""
-    huge = {**RESULT, "order_id": "A" * 5_000_000}
-    for sessions in (False, True):
-        subject, _ = await bench.over_http(effect="write", sessions=sessions)
-        bench.shop.reply = partial(answered, huge)
-        reply = await subject.call(call(order_id="A-1"))
-        bench.shop.reply = partial(answered, RESULT)
-
-        assert ("invalid_result", True) == (reply.error_code, reply.outcome_unknown)
-        assert RESULT == (await subject.call(call(order_id="A-1"))).result
 
 
 async def test_a_text_may_be_the_result(bench: Bench) -> None:
