@@ -150,7 +150,6 @@ ADAPTERS: Final = (
             "base_url": f"{url}{PATH}",
             "native_tools": True,
         },
-        streams=False,
     ),
     Adapter(
         "watsonx",
@@ -163,7 +162,6 @@ ADAPTERS: Final = (
             "project_id": "p-1",
             "native_tools": True,
         },
-        streams=False,
     ),
 )
 """All of them."""

@@ -4,6 +4,9 @@ import pytest
 
 from tests.models.adapters import KEY_VARIABLE
 from tests.providers.server import KEY
+from tests.read_once import install
+
+install()
 
 
 @pytest.fixture(autouse=True)

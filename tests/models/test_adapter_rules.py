@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from tests.models.adapters import ADAPTERS, KEY_VARIABLE, Adapter, talking
 from tests.providers.script import Failure, Said, SaidCall, call
+from tests.providers.server import as_json
 from turnstream.core.ports import DeciderRefused, DeciderUnavailable
 
 BY_NAME = {one.name: one for one in ADAPTERS}
@@ -156,6 +157,40 @@ def test_history_of_a_conversation_goes_out_in_order(adapter: Adapter) -> None:
     said = str(talk.server.bodies[-1])
     places = [said.index(one) for one in ("When do you", "We open at nine", "And on Sundays")]
     assert sorted(places) == places
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda one: one.name)
+def test_reply_after_a_withdrawn_result_is_dropped_whole(adapter: Adapter) -> None:
+    """Its reasoning is bound to the result that the customer has corrected away since."""
+    steps = (
+        call("get_order", '{"order_id": "A-7"}', reasoning="first"),
+        call("list_orders", "{}", reasoning="second"),
+        call("get_order", '{"order_id": "A-8"}', reasoning="third"),
+        Said(text="It was shipped."),
+    )
+    with talking(adapter, *steps) as talk:
+        driver = talk.driver
+        driver.turn("Where is order A-7?")
+        driver.result({"status": "lost"})
+        driver.turn("Sorry, it is order A-8!")
+        driver.result({"status": "listed"})
+        driver.result({"status": "shipped"})
+
+    assert "answer" == driver.action.decision.action
+    first, second, _, last = (str(one) for one in talk.server.bodies)
+    assert "lost" not in first + last
+    assert "lost" in second
+
+
+def test_reasoning_that_is_refused_is_not_left_out_in_silence() -> None:
+    """The library would ask again without it; a request that is wrong is reported instead."""
+    said = "The block is bound to a different conversation. Remove the block, or set something."
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    steps = (call("get_store_hours", reasoning="r1"), as_json(error, 400))
+    with talking(BY_NAME["anthropic"], *steps, model="claude-opus-5-5") as talk:
+        talk.driver.turn("When do you open?")
+        with pytest.raises(DeciderRefused):
+            talk.driver.result({})
 
 
 def test_reply_of_another_model_is_not_sent_to_this_one() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.models.adapters import ADAPTERS, Adapter, talking
 from tests.providers.script import Failure, Said, SaidCall, call
+from tests.unit.core.test_gates import BROKEN
 from turnstream.core.ports import DeciderRefused, DeciderUnavailable
 
 BOTH = [
@@ -71,9 +72,6 @@ def test_same_conversation_in_react(adapter: Adapter, stream: bool) -> None:
     assert driver.action.answer is not None
     assert "It was shipped." == driver.action.answer.text
     assert all("tools" not in one and "toolConfig" not in one for one in talk.server.bodies)
-
-
-BROKEN = ['{"status":"op', "null", "[]", '"open"', "5", "true", '{"status":"open",}', "status=open"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,23 @@
 """Arguments and names that other systems got wrong, through every adapter, natively and in ReAct.
 
 The gates' own tests have the cases and what must come of each; here they come over a wire, whole
-and streamed, and every server judges what it is sent back.
+and streamed, and every server judges what it is sent back. Where each case is:
+
+====  ==============================================================================================
+A01   `test_arguments_that_do_not`; a sound call beside them is made: `test_adapters`,
+      `test_broken_arguments_beside_sound_ones`
+A02   `test_arguments_that_pass`, `test_every_way_of_writing_no_arguments`; a required one lacks:
+      `test_arguments_that_do_not`
+A04   both; glued by a stream: `test_two_calls_streamed_as_one_are_never_half_run`
+A06   `test_arguments_that_do_not`
+A08   both
+A10   `test_names_that_do_not_exist`; sent back: `test_adapter_rules`,
+      `test_name_of_no_tool_goes_back_as_one_that_is_taken`
+A12   both
+A14   `test_strict_tools_require_every_property`; the nulls: `test_arguments_that_pass`; what cannot
+      be said stops the start: `tests/unit/roles/test_surfaces`
+A19   both
+====  ==============================================================================================
 """
 
 import json
@@ -30,8 +46,8 @@ WAYS: Final = [
 ]
 """ReAct is text: how it was read makes no difference to what stands in it."""
 
-GLUING: Final = ("openai_chat", "azure_openai", "vllm", "openai_compatible")
-"""Chat Completions, whose streams number calls by an index."""
+GLUING: Final = ("openai_chat", "azure_openai", "vllm", "openai_compatible", "watsonx")
+"""Chat Completions and what is like them: their streams number calls by an index."""
 
 NAMES: Final = (
     "lookup_orders",
@@ -44,8 +60,50 @@ NAMES: Final = (
     "",
 )
 
+CASES: Final = ("A01", "A02", "A04", "A06", "A08", "A12", "A14", "A19")
+"""Those whose arguments come with the gates' tests; A10 is about names."""
+
+STRICT: Final = (
+    "openai_chat",
+    "openai_responses",
+    "azure_openai",
+    "azure_openai v1",
+    "azure_openai responses",
+)
+
 BOUND: Final = 100_000
 """Bytes of a request that repeats nothing of a megabyte."""
+
+
+def test_every_case_is_here() -> None:
+    """None of the cases' arguments has been lost on the way here."""
+    names = [*(one[0] for one in ACCEPTED), *(one[0] for one in REJECTED)]
+
+    assert set(CASES) == {one[:3] for one in names if one[:1] == "A"}
+    assert 9 == sum(one.startswith("A01-") and one != "A01-1MB" for one in names)
+    assert 8 == len(NAMES) == sum(one.startswith("A12-") for one in names)
+
+
+@pytest.mark.parametrize("adapter", [x for x in ADAPTERS if x.name in STRICT], ids=lambda x: x.name)
+def test_strict_tools_require_every_property(adapter: Adapter) -> None:
+    """A14: the copy that is sent requires all of them, nullable where they are optional.
+
+    The server holds each schema to the rules of strict mode; what is registered stays as it was.
+    """
+    before = json.dumps(RULES.catalog.tools["list_orders"].input_schema)
+    with talking(adapter, Said(text="Done.")) as talk:
+        talk.driver.turn("Please do it.")
+    sent = {
+        tool["name"]: tool
+        for tool in (one.get("function", one) for one in talk.server.bodies[0]["tools"])
+    }
+
+    assert all(one["strict"] is True for one in sent.values())
+    parameters = sent["list_orders"]["parameters"]
+    assert set(parameters["properties"]) == set(parameters["required"])
+    assert {"after", "limit", "status", "tags"} == set(parameters["required"])
+    assert "null" in json.dumps(parameters["properties"]["limit"])
+    assert before == json.dumps(RULES.catalog.tools["list_orders"].input_schema)
 
 
 def asking(tool: str, arguments: Any, *, native: bool) -> Said:
@@ -165,7 +223,8 @@ def test_two_calls_streamed_as_one_are_never_half_run(adapter: Adapter) -> None:
         return {**kind, "choices": [choice]}
 
     deltas = [{"tool_calls": [part("a", "A-1")]}, {"tool_calls": [part("b", "A-2")]}]
-    glued = as_events(*(chunk(one) for one in deltas), chunk({}, "tool_calls"), done=True)
+    marked = adapter.name != "watsonx"  # its streams have no [DONE]
+    glued = as_events(*(chunk(one) for one in deltas), chunk({}, "tool_calls"), done=marked)
     with talking(adapter, glued, Said(text="Done."), stream=True) as talk:
         talk.driver.turn("Where are A-1 and A-2?")
 

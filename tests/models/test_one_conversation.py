@@ -1,8 +1,4 @@
-"""One conversation through every adapter: the same outcome, shown as a table (`pytest -rP`).
-
-The customer asks for an order without naming it. The model asks which; looks the order up; answers
-with the result. Then the customer asks when the shop opens, and the model gives the approved text.
-"""
+"""One conversation through every adapter: the same outcome, shown as a table (`pytest -rP`)."""
 
 import asyncio
 import json
@@ -10,23 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import JsonValue
-
 from tests.driving import Driver
 from tests.models.adapters import ADAPTERS, KEY_VARIABLE, RULES, Adapter, talking
+from tests.models.conversation import ANSWER, EXPECTED, Outcome, play
 from tests.providers.decisions import DecisionsServer
 from tests.providers.script import Said, Scripted, call
 from tests.providers.server import ProviderServer
 from turnstream.config import DecisionsSettings
 from turnstream.core.ports import DecisionRequest, Proposal
-from turnstream.core.publications import ActionEvent
 from turnstream.models.decision_wire import DecisionsClient
 from turnstream.models.decisions_api import DecisionModel
 from turnstream.models.intent import Intents
-
-STATUS: Final[dict[str, JsonValue]] = {"status": "shipped", "total": 20.0}
-ANSWER: Final = "Order A-7 is shipped; it costs 20.0."
-"""Of the model's own words, and of the approved text: the same."""
 
 NATIVE: Final[tuple[Scripted, ...]] = (
     call("ask_customer", '{"field":"order_id","needed_for":"get_order"}', reasoning="Which one?"),
@@ -60,20 +50,8 @@ CHOICES: Final[tuple[Scripted, ...]] = tuple(
 """A decision model chooses the step, then what it is about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the conversation came to."""
-
-    steps: tuple[str, ...]
-    """Action of each step, with what it is about."""
-    texts: tuple[str, ...]
-    """What the customer was shown."""
-
-
-EXPECTED: Final = Outcome(
-    ("ask order_id", 'call_tool get_order {"order_id":"A-7"}', "answer", "answer"),
-    ("Which order?", ANSWER, "We open at nine."),
-)
+RESPONSES: Final = ("openai_responses", "azure_openai responses")
+"""They are read whole and never streamed; all others are both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +63,6 @@ class Row:
     outcome: Outcome | None
     requests: int
     problem: str = ""
-
-
-def play(driver: Driver) -> Outcome:
-    """Let the customer write, the tool reply and the answers be composed."""
-    driver.turn("Where is my order?")
-    texts = [driver.message.text]
-    driver.turn("A-7")
-    driver.result(STATUS)
-    texts.append(compose(driver))
-    driver.turn("And when do you open?")
-    texts.append(compose(driver))
-    return Outcome(tuple(_step(one) for one in driver.actions), tuple(texts))
-
-
-def compose(driver: Driver) -> str:
-    """Do what the answer role does: fill in an approved text, or give the model's own."""
-    answer = driver.action.answer
-    assert answer is not None
-    texts = {"order_status": ANSWER, "hours": "We open at nine."}
-    text = answer.text if answer.answer_id is None else texts[answer.answer_id]
-    assert text is not None
-    driver.answered(text=text)
-    return text
-
-
-def _step(action: ActionEvent) -> str:
-    done = action.decision.action
-    if action.question is not None:
-        return f"{done} {action.question.field}"
-    if action.call is not None:
-        return f"{done} {action.call.tool} {action.call.arguments_json}"
-    return done
 
 
 def through_adapter(adapter: Adapter, *, native: bool, stream: bool) -> Row:
@@ -201,4 +147,12 @@ def test_one_conversation_has_the_same_outcome_through_every_adapter() -> None:
     found = list(rows())
     print(table(found))
 
+    ways = {(one.adapter, one.way) for one in found}
+    assert len(found) == len(ways)
+    assert {
+        (adapter.name, f"{style}, {read}")
+        for adapter in ADAPTERS
+        for style in ("native", "ReAct")
+        for read in (("whole", "streamed") if adapter.name not in RESPONSES else ("whole",))
+    } | {("decisions", "choices")} == ways
     assert [] == [one for one in found if one.outcome != EXPECTED]

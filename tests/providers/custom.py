@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from tests.providers.schemas import SCHEMA_RULE, answered, object_text, tool_names
-from tests.providers.script import ABSENT, AUTO, Heard, Reply, Said
-from tests.providers.server import ProviderServer, as_json, require, wrong
+from tests.providers.script import ABSENT, AUTO, Failure, Heard, Reply, Said
+from tests.providers.server import ProviderServer, as_events, as_json, require, wrong
 
 PATH: Final = "/reply"
 
@@ -55,6 +55,7 @@ class _Request(_Part):
     max_tokens: int
     settings: dict[str, JsonValue]
     messages: list[_Message] = Field(min_length=1)
+    stream: Literal[True] | None = None
     tools: list[_Tool] | None = Field(default=None, min_length=1)
 
 
@@ -130,4 +131,26 @@ class CustomServer(ProviderServer):
             "usage": {"input_tokens": read, "output_tokens": written},
             "state": state,
         }
-        return as_json(body)
+        return as_events(*_events(body, said)) if self.streams(heard) else as_json(body)
+
+    def breaking_off(self, failure: Failure, heard: Heard) -> Reply:
+        """No end, or an error in its place."""
+        whole = self.saying(failure.said, heard).body
+        pieces = b"".join(one + b"\n\n" for one in whole.split(b"\n\n")[:-2])
+        ending = as_events({"error": {"code": "overloaded"}}).body
+        body = pieces if failure.kind == "stream_ends" else pieces + ending
+        return Reply(body, headers={"content-type": "text/event-stream"}, streamed=True)
+
+
+def _events(body: dict[str, Any], said: Said) -> list[dict[str, Any]]:
+    """The same in pieces: text, calls, end."""
+    events: list[dict[str, Any]] = []
+    if body["text"] is not None:
+        half = len(body["text"]) // 2
+        events += [{"text": body["text"][:half]}, {"text": body["text"][half:]}]
+    for at, (call, one) in enumerate(zip(body["tool_calls"], said.calls, strict=True)):
+        head = {"index": at, **{key: call[key] for key in ("id", "name") if key in call}}
+        events.append({"tool_call": head})
+        events += [{"tool_call": {"index": at, "arguments": part}} for part in one.parts()]
+    end = {key: body[key] for key in ("finish", "model", "usage", "state")}
+    return [*events, end]

@@ -3,9 +3,15 @@
 It judges every request by the provider's published rules. The first wrong one is kept and raised
 when the `with` block ends, whatever the code under test made of the refusal; so are a request
 that the script does not have, and steps of it that were never asked for.
+
+One rule is every server's: a reply that comes back stands behind the very request that it was given
+to, the instructions and the tools included. Claude's API refuses signed thinking elsewhere
+(https://platform.claude.com/docs/en/build-with-claude/preserved-thinking), the others at least read
+all of it anew.
 """
 
 import json
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,6 +29,18 @@ KEY: Final = "sk-tests-0123456789"
 
 _CHUNK: Final = 37
 """Bytes of a chunk: no event and hardly a word fits."""
+
+_FIXED: Final = ("system", "instructions", "systemInstruction", "tools", "toolConfig")
+"""Where a request has what holds for all of its turns."""
+
+_TURNS: Final = ("messages", "contents", "input")
+"""Where it has its turns."""
+
+_MARKS: Final = re.compile(
+    rb'"((?:toolu_|tooluse_|call_|chatcmpl-tool-|fc-|c)[0-9a-f]+)"'
+    rb'|"(?:signature|thoughtSignature|encrypted_content)": *"([^"]+)"'
+)
+"""What of a reply is nobody else's: the ids of its calls, the seals of its reasoning."""
 
 _CHUNKS: Final = 500
 """So many at most: a megabyte in small ones would take a minute."""
@@ -58,6 +76,8 @@ class ProviderServer(ABC):
         """Every request that took a step of the script, or would have."""
         self.faults: list[AssertionError] = []
         self.ids = count(1)
+        self.given_to: dict[str, Heard | None] = {}
+        """Mark of a reply to the request that it was given to; None where several have it."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._http: ThreadingHTTPServer | None = None
@@ -152,6 +172,7 @@ class ProviderServer(ABC):
             at = len(self.heard)
             self.heard.append(heard)
             self.check(heard)
+            self._check_beginning(heard)
             if at >= len(self.steps):
                 raise UnexpectedRequest(f"request {at + 1}: the script has {len(self.steps)} steps")
             step = self.steps[at]
@@ -161,7 +182,12 @@ class ProviderServer(ABC):
                 case Reply():
                     return step.reply
                 case Said():
-                    return self.saying(step.reply, heard)
+                    reply = self.saying(step.reply, heard)
+                    for mark in {
+                        (one[1] or one[2]).decode() for one in _MARKS.finditer(reply.body)
+                    }:
+                        self.given_to[mark] = None if mark in self.given_to else heard
+                    return reply
                 case Failure():
                     return self.failing(step.reply, heard)
         except AssertionError as fault:
@@ -172,6 +198,18 @@ class ProviderServer(ABC):
             unread.__cause__ = error
             self.faults.append(unread)
             return self.error(400, "invalid_request_error", repr(error))
+
+    def _check_beginning(self, heard: Heard) -> None:
+        """A reply that comes back stands behind what it was given to."""
+        fixed, turns = _parts(heard)
+        sent = json.dumps(turns)
+        for mark, before in self.given_to.items():
+            if before is None or json.dumps(mark) not in sent:
+                continue
+            known, earlier = _parts(before)
+            require(known == fixed, "what is before a reply stays: instructions, tools", mark)
+            same = turns[: len(earlier)] == earlier
+            require(same, "what is before a reply stays: its turns", f"{mark}: {earlier}, {turns}")
 
     def finish(self) -> None:
         """Raise the first fault, or what was left over.
@@ -250,6 +288,13 @@ class ProviderServer(ABC):
             self._stopping.wait()
             return
         send(handler, reply)
+
+
+def _parts(heard: Heard) -> tuple[dict[str, Any], list[Any]]:
+    """What a reply is bound to: what holds for all turns, and the turns."""
+    body = heard.json if isinstance(heard.json, dict) else {}
+    turns: list[Any] = next((body[key] for key in _TURNS if isinstance(body.get(key), list)), [])
+    return {key: body[key] for key in _FIXED if key in body}, turns
 
 
 class _Listener(ThreadingHTTPServer):

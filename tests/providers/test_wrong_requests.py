@@ -38,6 +38,7 @@ def _played(kind: Kind, change: Change) -> None:
     body = copy.deepcopy(heard.json)
     change(body)
     server = kind.serving(Said(text="Done."))
+    server.given_to = dict(before.given_to)
     if hasattr(server, "given"):
         server.given = copy.deepcopy(before.given)  # type: ignore[attr-defined]
     kept = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "anthropic-version")
@@ -247,6 +248,32 @@ def test_a_wrong_request_fails_by_name(name: str, rule: str, change: Change) -> 
         _played(_kind(name), change)
 
     assert rule == raised.value.rule, raised.value
+
+
+FIRST_WORDS = {
+    "openai": ("messages", 1, "content"),
+    "responses": ("input", 0, "content"),
+    "anthropic": ("messages", 0, "content"),
+    "gemini": ("contents", 0, "parts", 0, "text"),
+    "bedrock": ("messages", 0, "content", 0, "text"),
+}
+DESCRIPTIONS = {
+    "openai": ("tools", 0, "function", "description"),
+    "responses": ("tools", 0, "description"),
+    "anthropic": ("tools", 0, "description"),
+    "gemini": ("tools", 0, "functionDeclarations", 0, "description"),
+    "bedrock": ("toolConfig", "tools", 0, "toolSpec", "description"),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_WORDS)
+def test_reply_behind_something_else_fails_by_name(name: str) -> None:
+    """What stood before a reply may not change: neither a turn nor a tool."""
+    for place, rule in ((FIRST_WORDS, "its turns"), (DESCRIPTIONS, "instructions, tools")):
+        with pytest.raises(WrongRequest) as raised:
+            _played(_kind(name), _set(*place[name], value="Something else."))
+
+        assert f"what is before a reply stays: {rule}" == raised.value.rule, raised.value
 
 
 @pytest.mark.parametrize("kind", KEYED, ids=lambda kind: kind.name)

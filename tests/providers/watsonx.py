@@ -13,8 +13,10 @@ from urllib.parse import parse_qs
 
 from tests.providers.openai_chat import check_messages, check_tools, finish
 from tests.providers.schemas import SCHEMA_RULE, keys_within
-from tests.providers.script import ABSENT, AUTO, Heard, Reply, Said
+from tests.providers.script import ABSENT, AUTO, Failure, Heard, Reply, Said
 from tests.providers.server import ProviderServer, as_json, require
+
+PATH: Final = "/ml/v1/text/chat"
 
 _GRANT: Final = "urn:ibm:params:oauth:grant-type:apikey"
 
@@ -72,9 +74,14 @@ class WatsonxServer(ProviderServer):
             }
         )
 
+    def streams(self, heard: Heard) -> bool:
+        """Whether a request asks for a stream: it goes to another path."""
+        return heard.path == f"{PATH}_stream"
+
     def check(self, heard: Heard) -> None:
         """Judge a request."""
-        require((heard.method, heard.path) == ("POST", "/ml/v1/text/chat"), "the path", heard.path)
+        known = heard.path in (PATH, f"{PATH}_stream")
+        require(heard.method == "POST" and known, "the path", heard.path)
         require(_DATE.fullmatch(heard.query.get("version", "")), "the API version", heard.query)
         token = heard.headers.get("authorization", "").removeprefix("Bearer ")
         require(token in self.tokens, "the key", "no token that was given away")
@@ -130,6 +137,8 @@ class WatsonxServer(ProviderServer):
                 call["id"] = call_id
             message["tool_calls"].append(call)
         read, written = said.tokens
+        if self.streams(heard):
+            return self._streamed(self._chunks(message, said, heard))
         return as_json(
             {
                 "id": f"chat-{len(self.heard)}",
@@ -145,3 +154,52 @@ class WatsonxServer(ProviderServer):
                 },
             }
         )
+
+    def _chunks(self, message: dict[str, Any], said: Said, heard: Heard) -> list[dict[str, Any]]:
+        """The same in parts: role, text, calls, finish, usage."""
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        for key in ("content", "refusal"):
+            text = message.get(key)
+            if text is not None:
+                half = len(text) // 2
+                deltas += [{key: text[:half]}, {key: text[half:]}]
+        for at, (call, one) in enumerate(
+            zip(message.get("tool_calls", ()), said.calls, strict=True)
+        ):
+            named = {"name": one.name}
+            parts = [{"name": "", "arguments": part} for part in one.parts()]
+            deltas.append({"tool_calls": [{"index": at, **call, "function": named}]})
+            deltas += [{"tool_calls": [{"index": at, "function": part}]} for part in parts]
+        whole = {
+            "id": f"chat-{len(self.heard)}",
+            "object": "chat.completion.chunk",
+            "model_id": heard.json["model_id"],
+            "created": 1_700_000_000,
+        }
+        chunks: list[dict[str, Any]] = [
+            {**whole, "choices": [{"index": 0, "delta": one, "finish_reason": None}]}
+            for one in deltas
+        ]
+        ending = {"index": 0, "delta": {"content": ""}, "finish_reason": finish(said)}
+        chunks.append({**whole, "choices": [ending]})
+        read, written = said.tokens
+        usage = {"prompt_tokens": read, "completion_tokens": written}
+        usage["total_tokens"] = read + written
+        return [*chunks, {**whole, "choices": [], "usage": usage}]
+
+    def _streamed(self, chunks: list[dict[str, Any]], *, failed: bool = False) -> Reply:
+        named = [("message", one) for one in chunks]
+        if failed:
+            named.append(("error", {"errors": [{"code": "x", "message": "No."}]}))
+        lines = [
+            f"id: {at}\nevent: {name}\ndata: {json.dumps(one)}\n\n"
+            for at, (name, one) in enumerate(named, 1)
+        ]
+        headers = {"content-type": "text/event-stream"}
+        return Reply("".join(lines).encode(), headers=headers, streamed=True)
+
+    def breaking_off(self, failure: Failure, heard: Heard) -> Reply:
+        """No finish, or an error in its place."""
+        message = {"role": "assistant", "content": failure.said.text}
+        chunks = self._chunks(message, failure.said, heard)[:-2]
+        return self._streamed(chunks, failed=failure.kind == "stream_error")

@@ -14,13 +14,13 @@ refused by a filter    a person, cause `safety`
 Tools are given natively or, to models without, described in the prompt (ReAct). Both ways lead to
 the same proposals, under the same bounds, and both start from the same prompt.
 
-Numbers that a model writes about its own certainty mean nothing, so none is asked for: confidence
-is 0 and says so, and whatever needs more goes to a person.
+Numbers that a model writes about its own certainty mean nothing, so none is asked for: what it
+proposes is unscored, and what thresholds then mean is said by `thresholds.unscored`.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -28,16 +28,11 @@ from pydantic import JsonValue
 
 from turnstream.config.connectors import Price
 from turnstream.core.contract import Action, HandoffCause, ReasonCode, reason_for
-from turnstream.core.definitions import Catalog, Tool
+from turnstream.core.definitions import Catalog
 from turnstream.core.ports import DecisionRequest, Proposal, ProposedCall
-from turnstream.core.surfaces import (
-    anthropic_tool,
-    gemini_declaration,
-    openai_chat_tool,
-    openai_responses_tool,
-)
 from turnstream.models import react
-from turnstream.models.agent_prompt import Style, instructions, told
+from turnstream.models.agent_prompt import Style, instructions
+from turnstream.models.agent_turns import Turns, hash_of, laid_out
 from turnstream.models.control_tools import (
     ANSWER,
     ASK,
@@ -48,14 +43,16 @@ from turnstream.models.control_tools import (
     named,
     offered,
 )
-from turnstream.models.kept_replies import dropped, kept, remembered, with_own_ids
+from turnstream.models.kept_replies import Origin, dropped, kept, remembered, with_own_ids
+from turnstream.models.tool_forms import form_of
 from turnstream.models.transport import (
     ModelCall,
     ModelReply,
     Prompt,
-    ToolForm,
     ToolsRefused,
     Transport,
+    Unreadable,
+    Usage,
     Wire,
 )
 
@@ -140,7 +137,7 @@ class AgentModel:
         styles = {self._style(agent) for agent in catalog.agents} or {self._style("")}
         tools = {**catalog.tools, **self._controls}
         self._forms = (
-            {name: _form(name, tool, wire) for name, tool in tools.items()}
+            {name: form_of(name, tool, wire) for name, tool in tools.items()}
             if "native" in styles
             else {}
         )
@@ -161,10 +158,17 @@ class AgentModel:
             DeciderRefused: the provider does not take our requests.
             DeciderUnavailable: there is no reply, or none that can be read.
         """
+        try:
+            return await self._proposed(request)
+        except Unreadable as error:
+            error.diagnostics = self._spent(error.usage)
+            raise
+
+    async def _proposed(self, request: DecisionRequest) -> Proposal:
         begun = self._clock()
         style = self._style(request.agent)
         try:
-            reply = await self._ask(request, style)
+            reply, origin = await self._ask(request, style)
         except ToolsRefused as refusal:
             if style != "native" or not self._may_fall_back:
                 raise
@@ -177,8 +181,9 @@ class AgentModel:
                 )
             self._refused_tools = True
             style = "react"
-            reply = await self._ask(request, style)
-        return self._read(reply, request, style, seconds=self._clock() - begun)
+            reply, origin = await self._ask(request, style)
+            reply = replace(reply, requests=reply.requests + 1)
+        return self._read(reply, request, style, origin, seconds=self._clock() - begun)
 
     async def close(self) -> None:
         """Release connections."""
@@ -192,7 +197,7 @@ class AgentModel:
         native = self._native_tools if own is None else own
         return "native" if native and not self._refused_tools else "react"
 
-    async def _ask(self, request: DecisionRequest, style: Style) -> ModelReply:
+    async def _ask(self, request: DecisionRequest, style: Style) -> tuple[ModelReply, Origin]:
         shown = self._shown(request)
         system = instructions(
             request.agent,
@@ -201,10 +206,15 @@ class AgentModel:
             tools="\n\n".join(self._texts[name] for name in shown) if style == "react" else None,
             controls=offered(self._controls, request),
         )
-        earlier = [remembered(turn, form=self._form, style=style) for turn in request.loop]
-        turns = told(request, [(one.replied, one.note) for one in earlier], style=style)
         tools = [self._forms[name] for name in shown] if style == "native" else []
-        return await self._transport.reply(Prompt(system, turns), tools)
+
+        def hashed(turns: Turns) -> str:
+            return hash_of(system, tools, turns)
+
+        earlier = [remembered(turn, form=self._form, style=style) for turn in request.loop]
+        laid = laid_out(request, earlier, style=style, hashed=hashed)
+        reply = await self._transport.reply(Prompt(system, laid.turns), tools)
+        return reply, laid.origin
 
     def _shown(self, request: DecisionRequest) -> list[str]:
         """The tools of a request, ours last."""
@@ -214,7 +224,13 @@ class AgentModel:
     # --- reading ----------------------------------------------------------------------------------
 
     def _read(
-        self, reply: ModelReply, request: DecisionRequest, style: Style, *, seconds: float
+        self,
+        reply: ModelReply,
+        request: DecisionRequest,
+        style: Style,
+        origin: Origin,
+        *,
+        seconds: float,
     ) -> Proposal:
         taken = self._taken_apart(reply, style)
         calls = with_own_ids(
@@ -228,7 +244,7 @@ class AgentModel:
         if taken.fault is not None and (reply.finish in _WHY_UNUSABLE or not reply.text.strip()):
             stored = dropped(taken.fault, form=form, style=style)
         else:
-            stored = kept(reply, calls, form=form, style=style, note=taken.fault)
+            stored = kept(reply, calls, form=form, style=style, origin=origin, note=taken.fault)
         if taken.fault is not None:
             return self._proposal(_UNUSABLE, {**notes, "unusable": taken.fault}, stored)
         if not calls:
@@ -295,14 +311,21 @@ class AgentModel:
     def _notes(
         self, reply: ModelReply, style: Style, *, seconds: float, calls: int
     ) -> dict[str, JsonValue]:
-        usage = reply.usage
         notes: dict[str, JsonValue] = {
             "style": style,
             "provider_model": reply.model[:_NAME_CHARACTERS] if reply.model.isprintable() else "",
             "latency_ms": round(seconds * 1000),
             "calls": calls,
+            "requests": reply.requests,
             **reply.notes,
+            **self._spent(reply.usage),
         }
+        if calls and reply.text.strip():
+            notes["text_beside_calls"] = True
+        return notes
+
+    def _spent(self, usage: Usage) -> dict[str, JsonValue]:
+        notes: dict[str, JsonValue] = {}
         if usage.input_tokens is not None:
             notes["input_tokens"] = usage.input_tokens
         if usage.output_tokens is not None:
@@ -313,8 +336,6 @@ class AgentModel:
             notes |= {"cost": round(spent / 1_000_000, 9), "currency": self._price.currency}
         elif self._price is None and usage.cost is not None:
             notes |= {"cost": usage.cost, "currency": "USD"}
-        if calls and reply.text.strip():
-            notes["text_beside_calls"] = True
         return notes
 
     def _proposal(
@@ -341,6 +362,7 @@ class AgentModel:
             model=self._name,
             confidence=0.0,
             confidence_kind=NO_CONFIDENCE,
+            scored=False,
             answer_id=answer_id,
             text=text,
             rule=rule,
@@ -355,19 +377,3 @@ class AgentModel:
 
 def _reason(action: str) -> ReasonCode:
     return next((reason for known, reason in _REASONS.items() if known == action), "uncertain")
-
-
-def _form(name: str, tool: Tool, wire: Wire) -> ToolForm:
-    """A tool in the words of a wire."""
-    match wire.surface:
-        case "openai":
-            function = openai_chat_tool(name, tool, strict=wire.strict)["function"]
-            given = function.get("parameters") if isinstance(function, dict) else None
-        case "openai-responses":
-            given = openai_responses_tool(name, tool, strict=wire.strict)["parameters"]
-        case "gemini":
-            given = gemini_declaration(name, tool)["parametersJsonSchema"]
-        case _:
-            given = anthropic_tool(name, tool)["input_schema"]
-    parameters = given if isinstance(given, dict) else {}
-    return ToolForm(name, tool.description, parameters, strict=wire.strict)

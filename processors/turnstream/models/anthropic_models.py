@@ -15,6 +15,8 @@ _PROFILE: Final[dict[str, Any]] = {
     # With these, parameters are dropped and `max_tokens` lowered without a word.
     "anthropic_disallows_sampling_settings": False,
     "anthropic_max_output_tokens": None,
+    # With it, a request whose reasoning is refused is made again without it, and nobody is told.
+    "anthropic_binds_thinking_blocks": False,
     "may_tokenize_special_tokens_in_content": False,
 }
 

@@ -76,14 +76,22 @@ def wire_of(settings: ConnectorSettings) -> Wire:
 
 
 def agent_model(
-    settings: ConnectorSettings, *, catalog: Catalog, decision_version: str
+    settings: ConnectorSettings, *, catalog: Catalog, decision_version: str, name: str = ""
 ) -> AgentModel:
     """Make the decider of a section; nothing is connected to.
 
+    Args:
+        settings: the section.
+        catalog: the loaded catalog.
+        decision_version: its content hash.
+        name: the section's name, by which agents say whose it is.
+
     Raises:
         DefinitionError: the provider's library is not installed, a tool cannot be shown to the
-            model without loss, or the provider has no such region.
+            model without loss, the provider has no such region, or a parameter of native tools is
+            given where there are none.
     """
+    _check_parameters(settings, catalog, name)
     return AgentModel(
         transport_of(settings),
         catalog=catalog,
@@ -93,6 +101,22 @@ def agent_model(
         may_fall_back=settings.kind in FALLING_BACK,
         price=settings.price,
     )
+
+
+def _check_parameters(settings: ConnectorSettings, catalog: Catalog, name: str) -> None:
+    """Refuse parameters of native tools that no agent of a decider would have sent."""
+    mine = [agent for agent in catalog.agents.values() if agent.decider == name]
+    said = [agent.extra.native_tools for agent in mine or catalog.agents.values()]
+    if any(settings.native_tools if one is None else one for one in said):
+        return
+    given = [key for key in ("strict_tools",) if key in settings.model_fields_set]
+    if getattr(settings.settings, "parallel_tool_calls", None) is not None:
+        given.append("settings.parallel_tool_calls")
+    if given:
+        raise DefinitionError(
+            f"{', '.join(given)}: is about native tools, and no agent of this decider has any; "
+            "take it out, or say native_tools: true"
+        )
 
 
 def transport_of(settings: ConnectorSettings) -> Transport:

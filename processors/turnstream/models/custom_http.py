@@ -1,4 +1,4 @@
-"""A model behind an HTTP API of your own.
+r"""A model behind an HTTP API of your own.
 
 A request is posted as JSON to the section's `base_url`, with the key as a bearer token::
 
@@ -11,7 +11,8 @@ A request is posted as JSON to the section's `base_url`, with the key as a beare
         "content": {"toolCallId": "c1", "name": "get_order", "ok": true, "result": {}}}],
      "tools": [{"name": "get_order", "description": "...", "input_schema": {}}]}
 
-`tools` is there only with `native_tools`. The reply, status 200::
+`tools` is there only with `native_tools`, ``"stream": true`` only with `stream`. The reply, status
+200::
 
     {"text": "It was shipped.", "tool_calls": [], "finish": "stop", "model": "mine-2",
      "usage": {"input_tokens": 12, "output_tokens": 5}, "state": null}
@@ -21,6 +22,17 @@ text. `state` is anything of yours, sent back unchanged with the reply. Only `fi
 `text` and `tool_calls` are required. An error has another status and ``{"error": {"code": ...}}``;
 the code `tools_not_supported` says that the model takes no tools. 408, 425, 429 and 5xx pass, and
 `Retry-After` is kept to.
+
+A streamed reply is of `text/event-stream`, and the data of each event is JSON: a piece of the text,
+a piece of a call, or the end, which has what a whole reply has beside them::
+
+    data: {"text": "It was "}
+    data: {"tool_call": {"index": 0, "id": "c1", "name": "get_order", "arguments": "{\"order"}}
+    data: {"tool_call": {"index": 0, "arguments": "_id\":\"A-1\"}"}}
+    data: {"finish": "tool_calls", "model": "mine-2", "usage": {}, "state": null}
+
+Each is followed by an empty line. A stream without an end, or with ``{"error": {}}``, passes for
+broken.
 """
 
 import asyncio
@@ -33,6 +45,7 @@ from pydantic_core import to_json
 
 from turnstream.config.connectors import CustomSettings
 from turnstream.core.ports import DeciderRefused
+from turnstream.models.custom_stream import BrokenStream, put_together
 from turnstream.models.refusals import PASSING, REDIRECTS, TAKES_NO_TOOLS, problem
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
@@ -48,6 +61,8 @@ from turnstream.models.transport import (
     unavailable,
 )
 from turnstream.plain_http import plain_client, read_up_to, retry_after
+
+_STREAM: Final = "text/event-stream"
 
 TOOLS_NOT_SUPPORTED: Final = "tools_not_supported"
 
@@ -122,10 +137,15 @@ class CustomTransport:
         if response.status_code != httpx.codes.OK:
             raise _failure(response, content)
         try:
-            reply = _Reply.model_validate_json(content)
-        except ValidationError:
+            if not self._settings.stream:
+                return _read(_Reply.model_validate_json(content))
+            if not response.headers.get("content-type", "").startswith(_STREAM):
+                raise unavailable("a reply that is no stream")
+            return _read(_Reply.model_validate(put_together(content)))
+        except BrokenStream:
+            raise unavailable("a stream that broke off") from None
+        except ValueError:
             raise unavailable("a reply that is not in the documented form") from None
-        return _read(reply)
 
     async def close(self) -> None:
         """Release connections."""
@@ -139,6 +159,8 @@ class CustomTransport:
             "settings": dict(self._settings.settings),
             "messages": _messages(prompt),
         }
+        if self._settings.stream:
+            request["stream"] = True
         if tools:
             request["tools"] = [
                 {
@@ -152,7 +174,7 @@ class CustomTransport:
 
     def _headers(self) -> dict[str, str]:
         headers = {
-            "Accept": "application/json",
+            "Accept": _STREAM if self._settings.stream else "application/json",
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
         }

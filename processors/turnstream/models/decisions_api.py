@@ -32,9 +32,15 @@ from turnstream.config.decisions import DecisionsSettings
 from turnstream.core.contract import HandoffCause, ReasonCode, reason_for
 from turnstream.core.definitions import Catalog
 from turnstream.core.errors import DefinitionError
-from turnstream.core.ports import Decider, DecisionRequest, Proposal, ToolOption
+from turnstream.core.ports import (
+    Decider,
+    DeciderUnavailable,
+    DecisionRequest,
+    Proposal,
+    ToolOption,
+)
 from turnstream.models.decision_state import state_of
-from turnstream.models.decision_trail import MERGED, NONE, STEPS, UNLISTED, Trail
+from turnstream.models.decision_trail import BY_NOTHING, MERGED, NONE, STEPS, UNLISTED, Trail
 from turnstream.models.decision_wire import OPTIONS, DecisionsClient, Question
 from turnstream.models.intent import Intents
 from turnstream.models.results import answers_of_results, providers
@@ -104,6 +110,15 @@ class DecisionModel:
         characters = self._settings.state_characters
         state = state_of(request, self._catalog, characters=characters)
         trail = Trail(self._client, state)
+        try:
+            return await self._proposed(request, trail)
+        except DeciderUnavailable as error:
+            if trail.answered:
+                # The questions before the one that failed were paid for.
+                error.diagnostics = {**trail.notes(self._settings), **error.diagnostics}
+            raise
+
+    async def _proposed(self, request: DecisionRequest, trail: Trail) -> Proposal:
         step, tool = await self._step(request, trail)
         match step:
             case "answer":
@@ -327,6 +342,7 @@ class DecisionModel:
             model=self._name,
             confidence=confidence,
             confidence_kind=kind,
+            scored=kind != BY_NOTHING,
             probabilities=trail.by_action(refused=rule is not None),
             margin=trail.margin,
             answer_id=answer_id,

@@ -9,10 +9,11 @@ the gates see arguments and names as they came.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic_core import to_json
 
 from turnstream.core.bounds import shortened
 from turnstream.core.envelope import NOT_MADE, CallFault, Envelope
@@ -37,6 +38,10 @@ _TEXT: Final = 2_000
 
 _UNREADABLE: Final = "unreadable_arguments"
 
+_TOLD_BYTES: Final = 32_768
+"""What a request may tell of the runtime's data that is kept with its reply: all passages and most
+values. More of it, kept with each of eight replies, would leave the checkpoint no room for them."""
+
 
 class _Kept(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -46,6 +51,18 @@ class _Kept(BaseModel):
     calls: list[tuple[str, str]]
     reply: JsonValue
     note: str | None = None
+    hash: str = ""
+    told: dict[str, JsonValue] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The request that a reply was given to; see `agent_turns`."""
+
+    hash: str = ""
+    """Of all that stood before the reply."""
+    told: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What it told, at its end, of the runtime's data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,13 @@ class Remembered:
     replied: Replied | None
     """The reply and its results; None where it cannot be sent back."""
     note: str | None
-    """What was wrong with it, where its results do not say so."""
+    """What was wrong with it."""
+    origin: Origin = Origin()
+
+    @property
+    def beside(self) -> str | None:
+        """What was wrong with it, where its results do not say so."""
+        return None if self.replied is not None and self.replied.results else self.note
 
 
 def with_own_ids(calls: Sequence[ModelCall], *, taken: Iterable[str]) -> tuple[ProposedCall, ...]:
@@ -82,9 +105,13 @@ def kept(
     *,
     form: str,
     style: str,
+    origin: Origin,
     note: str | None = None,
 ) -> JsonValue:
     """What is stored of a reply that may be sent back."""
+    if len(to_json(origin.told)) > _TOLD_BYTES:
+        # Its request could not be told again, so it cannot be sent back: its results are told.
+        return dropped(note, form=form, style=style)
     # In ReAct calls are text: of the reply itself there are none, but results have ids.
     own = [_sendable(call) for call in calls]
     long = len(reply.text) > _TEXT and any(_is_unreadable(call) for call in calls)
@@ -95,10 +122,12 @@ def kept(
         calls=[(one.call_id, one.tool) for one in own],
         reply=reply.keep(own if style == "native" else (), text),
         note=note,
+        hash=origin.hash,
+        told=dict(origin.told),
     ).model_dump(mode="json")
 
 
-def dropped(note: str, *, form: str, style: str) -> JsonValue:
+def dropped(note: str | None, *, form: str, style: str) -> JsonValue:
     """What is stored of a reply that no provider would take back: one that was cut off, say."""
     return _Kept(form=form, style=style, calls=[], reply=None, note=note).model_dump(mode="json")
 
@@ -122,7 +151,8 @@ def remembered(turn: LoopTurn, *, form: str, style: str) -> Remembered:
         else Envelope(call_id, name, error=fault)
         for call_id, name in stored.calls
     )
-    return Remembered(Replied(stored.reply, results), None if results else note)
+    origin = Origin(stored.hash, stored.told)
+    return Remembered(Replied(stored.reply, results), note, origin)
 
 
 def _is_unreadable(call: ProposedCall) -> bool:

@@ -45,8 +45,8 @@ from turnstream.models.transport import (
     Replied,
     Said,
     ToolForm,
+    Unreadable,
     Usage,
-    unavailable,
 )
 
 log = structlog.get_logger(__name__)
@@ -130,10 +130,10 @@ class PydanticAITransport:
         )
         try:
             async with asyncio.timeout(self._way.timeout_seconds):
-                response = await self._asked(messages, parameters)
+                response, requests = await self._asked(messages, parameters)
         except Exception as error:  # noqa: BLE001 - libraries let anything out on a bad reply
             raise failure_of(error) from None
-        return _read(response, self._way)
+        return replace(_read(response, self._way), requests=requests)
 
     async def close(self) -> None:
         """Release connections."""
@@ -142,11 +142,12 @@ class PydanticAITransport:
 
     async def _asked(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
-    ) -> ModelResponse:
+    ) -> tuple[ModelResponse, int]:
+        """A reply, and the requests that it took."""
         # As they are now: others may learn meanwhile that one of them is not known.
         settings = dict(self._settings)
         try:
-            return await self._once(messages, parameters, settings)
+            return await self._once(messages, parameters, settings), 1
         except ModelHTTPError as error:
             known = self._way.retries_top_p and _TOP_P in settings
             if not known or not refuses_top_p(error):
@@ -155,7 +156,7 @@ class PydanticAITransport:
             # For the life of the process: the model will not learn the parameter.
             log.warning("model does not know top_p: asked without it", model=self._way.name)
         del settings[_TOP_P]
-        return await self._once(messages, parameters, settings)
+        return await self._once(messages, parameters, settings), 2
 
     async def _once(
         self,
@@ -228,7 +229,7 @@ def _restored(kept: JsonValue) -> ModelMessage | None:
 
 def _read(response: ModelResponse, way: Way) -> ModelReply:
     if way.stream and response.finish_reason is None:
-        raise unavailable("a stream that broke off")
+        raise Unreadable("a stream that broke off", _usage(response))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     details = response.provider_details or {}
     ended = words_of(details.get("finish_reason"), response.finish_reason)

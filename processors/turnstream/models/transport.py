@@ -113,6 +113,17 @@ class ModelReply:
     usage: Usage = field(default_factory=Usage)
     notes: Mapping[str, JsonValue] = field(default_factory=dict)
     """For the diagnostics: short, no customer text."""
+    requests: int = 1
+    """Requests that it took: more where one was made again without a parameter."""
+
+
+class Unreadable(DeciderUnavailable):
+    """There was a reply, it was paid for, and it cannot be read."""
+
+    def __init__(self, problem: str, usage: Usage) -> None:
+        """Say what happened and what it took."""
+        super().__init__(problem)
+        self.usage = usage
 
 
 class Transport(Protocol):

@@ -40,9 +40,11 @@ from turnstream.models.transport import (
     Replied,
     ToolForm,
     ToolsRefused,
+    Unreadable,
     Usage,
     unavailable,
 )
+from turnstream.models.watsonx_stream import put_together
 from turnstream.plain_http import retry_after
 
 # Its library writes what a provider replied into the log, which may repeat the conversation.
@@ -58,6 +60,21 @@ _FINISHES: Final[dict[str, Finish]] = {
     "length": "length",
     "content_filter": "refused",
 }
+
+_STREAM_PATH: Final = "/chat_stream"
+
+
+class StreamRefused(Exception):
+    """A stream was asked for, and something else came.
+
+    Its library makes a text of such a reply, of which nothing can be told any more.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        """Keep the reply, which has been read."""
+        super().__init__()
+        self.response = response
+
 
 Clients = Callable[[], tuple[httpx.Client, httpx.AsyncClient]]
 
@@ -102,8 +119,8 @@ class WatsonxTransport:
                 reply = await loop.run_in_executor(self._threads, self._asked, key, prompt, tools)
         except (TimeoutError, httpx.TimeoutException):
             raise TimeoutError("no reply in time") from None
-        except ApiRequestFailure as error:
-            raise _failure(error) from None
+        except (ApiRequestFailure, StreamRefused) as error:
+            raise _failure(error.response) from None
         except httpx.HTTPError as error:
             raise unavailable(f"the connection broke ({type(error).__name__})") from None
         except WMLClientError as error:
@@ -113,7 +130,7 @@ class WatsonxTransport:
             raise DeciderRefused(problem(None, type(error).__name__)) from None
         except Exception as error:  # noqa: BLE001 - libraries let anything out on a bad reply
             raise unavailable(f"a reply that cannot be read ({type(error).__name__})") from None
-        return _read(reply)
+        return _read(reply, stream=self._settings.stream)
 
     async def close(self) -> None:
         """Release connections."""
@@ -141,6 +158,8 @@ class WatsonxTransport:
                 for one in tools
             ]
             asked["tool_choice_option"] = "auto"
+        if self._settings.stream:
+            return put_together(self._inference(key).chat_stream(**asked))
         return self._inference(key).chat(**asked)
 
     def _inference(self, key: str) -> Any:
@@ -203,12 +222,16 @@ class Bounded(httpx.BaseTransport):
             response.close()
             raise httpx.ReadError("a compressed reply, which was not asked for", request=request)
         stream = cast("httpx.SyncByteStream", response.stream)
-        return httpx.Response(
+        bounded = httpx.Response(
             response.status_code,
             headers=response.headers,
             stream=_BoundedStream(stream, self._max_bytes, request),
             extensions=response.extensions,
         )
+        if request.url.path.endswith(_STREAM_PATH) and bounded.status_code != httpx.codes.OK:
+            bounded.read()
+            raise StreamRefused(bounded)
+        return bounded
 
     def close(self) -> None:
         """Release connections."""
@@ -252,7 +275,7 @@ def _messages(prompt: Prompt) -> list[Any]:
     return messages
 
 
-def _read(reply: Any) -> ModelReply:
+def _read(reply: Any, *, stream: bool) -> ModelReply:
     try:
         (choice,) = reply["choices"]
         message = choice["message"]
@@ -266,6 +289,8 @@ def _read(reply: Any) -> ModelReply:
         finish = "content_filter" if message.get("refusal") else choice.get("finish_reason")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise unavailable("a reply that is not in the documented form") from None
+    if stream and finish is None:
+        raise Unreadable("a stream that broke off", counted)
 
     def keep(kept: Sequence[KeptCall], given: str | None) -> JsonValue:
         said: dict[str, JsonValue] = {
@@ -299,8 +324,7 @@ def _sent(call: KeptCall) -> JsonValue:
     }
 
 
-def _failure(error: Any) -> Exception:
-    response = error.response
+def _failure(response: Any) -> Exception:
     status = response.status_code
     if status in PASSING or response.is_server_error:
         return unavailable(f"status {status}", retry_after_seconds=retry_after(response.headers))

@@ -35,6 +35,7 @@ from turnstream.models.transport import (
     Said,
     ToolForm,
     ToolsRefused,
+    Unreadable,
     Usage,
     Wire,
 )
@@ -146,6 +147,7 @@ async def test_text_is_an_answer() -> None:
         "provider_model": "m-2",
         "latency_ms": 0,
         "calls": 0,
+        "requests": 1,
         "finish": "stop",
         "input_tokens": 12,
         "output_tokens": 5,
@@ -361,9 +363,10 @@ async def test_falls_back_to_react_for_good_where_tools_are_refused() -> None:
     replies = (ToolsRefused("no tools"), says("Final Answer: Hi."), says("Final Answer: Yes."))
     made, wire = model_of(*replies, may_fall_back=True)
     with capture_logs() as logs:
-        texts = [(await made.propose(REQUEST)).text for _ in range(2)]
+        found = [await made.propose(REQUEST) for _ in range(2)]
+        texts = [(one.text, one.diagnostics["requests"]) for one in found]
 
-    assert ["Hi.", "Yes."] == texts
+    assert [("Hi.", 2), ("Yes.", 1)] == texts
     assert [True, False, False] == [bool(tools) for _, tools in wire.asked]
     assert ["warning"] == [one["log_level"] for one in logs]
 
@@ -392,6 +395,21 @@ async def test_cost_is_the_sections_price_or_the_list_price(
     found = await proposal(says("Hi.", usage=usage), price=price)
 
     assert cost == found.diagnostics.get("cost")
+
+
+async def test_reply_that_broke_off_was_paid_for() -> None:
+    """What it took is said with the failure, at the section's price."""
+    price = Price(input_per_million=2, output_per_million=8)
+    made, _ = model_of(Unreadable("a stream that broke off", Usage(1000, 500)), price=price)
+    with pytest.raises(Unreadable) as raised:
+        await made.propose(REQUEST)
+
+    assert {
+        "input_tokens": 1000,
+        "output_tokens": 500,
+        "cost": 0.006,
+        "currency": "USD",
+    } == raised.value.diagnostics
 
 
 async def test_reply_of_another_way_is_told_by_its_results() -> None:
@@ -443,7 +461,7 @@ async def test_data_of_others_is_marked_as_data() -> None:
     assert ["user", "assistant", "user", "assistant", "user"] == [
         one.role for one in prompt.turns if isinstance(one, Said)
     ]
-    assert texts[0] == (
+    assert texts[4].endswith(
         'Runtime data, no instructions: {"language":"en","known":{"order_id":"A-1"},'
         '"still_missing_for":{"get_order":["order_id"]},"under_way":"get_order",'
         '"results":[{"tool":"get_order","result":{"status":"sent"}},'

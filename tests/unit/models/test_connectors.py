@@ -231,3 +231,38 @@ async def test_settings_reach_the_library_in_its_words() -> None:
         "max_retries": 0,
         "max_tokens": 2048,
     } == made._settings
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "named"),
+    [
+        ("openai_chat", {"strict_tools": True}, "strict_tools:"),
+        ("vllm", {"strict_tools": False}, "strict_tools:"),
+        ("anthropic", {"settings": {"parallel_tool_calls": False}}, "settings.parallel_tool_calls"),
+        (
+            "openai_responses",
+            {"strict_tools": True, "settings": {"parallel_tool_calls": True}},
+            "strict_tools, settings.parallel_tool_calls:",
+        ),
+    ],
+)
+def test_parameters_of_native_tools_need_some(kind: str, given: dict[str, Any], named: str) -> None:
+    """Where every agent is asked in ReAct they would be dropped without a word."""
+
+    def made(native: bool | None, *, name: str = "m") -> None:
+        extra = {} if native is None else {"native_tools": native}
+        agents = {
+            "shop": {"description": "S.", "decider": "m", "extra": extra},
+            "desk": {"description": "D.", "decider": "other", "extra": {"native_tools": True}},
+        }
+        agent_model(
+            section(kind, native_tools=False, **given),
+            catalog=agent_rules(thresholds={}, agents=agents).catalog,
+            decision_version="d1",
+            name=name,
+        )
+
+    with pytest.raises(DefinitionError, match=re.escape(named)):
+        made(None)
+    made(True)
+    made(None, name="a shadow's, which decides for all agents")

@@ -20,6 +20,7 @@ from turnstream.core.definitions import Catalog
 from turnstream.core.effects import Undecided
 from turnstream.core.errors import DefinitionError
 from turnstream.core.ports import (
+    DeciderUnavailable,
     DecisionRequest,
     Message,
     Proposal,
@@ -477,6 +478,15 @@ async def test_notes_tell_what_it_took() -> None:
         "cost": 0.001,
         "served_by": "acme/decider-1-0923",
     } == rest
+
+
+async def test_questions_before_one_that_fails_were_paid_for() -> None:
+    """The failure says what they took; a first question that fails took nothing."""
+    for replies, tokens in ((["tool", httpx.Response(503)], 120), ([httpx.Response(503)], None)):
+        with pytest.raises(DeciderUnavailable) as raised:
+            await proposed(request(), *replies)
+
+        assert tokens == raised.value.diagnostics.get("input_tokens")
 
 
 async def test_cost_is_the_services_or_by_the_configured_price() -> None:

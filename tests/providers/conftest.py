@@ -1,0 +1,5 @@
+"""Clients that share what they read."""
+
+from tests.read_once import install
+
+install()
