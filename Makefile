@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DELETE_ON_ERROR:
 # Stamps of one environment: two installs at once would fight over it.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast chaos check bench clean
+.PHONY: help demo test test-fast fuzz chaos check bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ test: $(VENV)/.installed-dev ## run every test, on a real Kafka
 
 test-fast: $(VENV)/.installed-dev ## run the tests that need no Kafka
 	$(BIN)/pytest -m "not kafka" $(ARGS)
+
+EXAMPLES ?= 100000
+fuzz: $(VENV)/.installed-dev ## try a hundred thousand arguments of a model, some minutes (EXAMPLES=, ARGS="--seed 2")
+	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) $(ARGS)
 
 # A run of 20,000 turns takes minutes: SEEDS=2 TURNS=3000 for a look, ARGS="--only protections".
 SEEDS ?= 20

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from tests.catalogs import NOW, RULES
+from turnstream.core.carried import undeclared_changes
 from turnstream.core.conversation import Conversation, Outstanding
 from turnstream.core.effects import (
     Abandoned,
@@ -93,6 +94,20 @@ def proposal(action: str, reason_code: str, **changes: Any) -> Proposal:
     return Proposal(**given)
 
 
+def changed(action: ActionEvent, rules: Ruleset) -> tuple[str, ...]:
+    """Where a call differs from what its model wrote, and nothing declared explains it."""
+    call = action.call
+    if call is None or call.model_arguments_json is None:
+        return ()
+    return undeclared_changes(
+        call.model_arguments_json,
+        from_json(call.arguments_json),
+        tool=call.tool,
+        provenance=call.provenance,
+        ruleset=rules,
+    )
+
+
 @dataclass
 class Driver:
     """A conversation on its way, with everything that its steps wanted done."""
@@ -151,6 +166,9 @@ class Driver:
         assert not waiting, "the decider was asked less often than expected"
         self.state, self.last = taken.state, taken.effects
         self.effects += taken.effects
+        for effect in taken.effects:
+            if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent):
+                assert () == changed(effect.event, self.rules)
 
     def turn(
         self,

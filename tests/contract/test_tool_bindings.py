@@ -205,7 +205,7 @@ async def test_a_call_says_when_it_goes_out(bind: Binder, house: Warehouse) -> N
     subject = await bind()
 
     reply = await subject.call(
-        replace(call(order_id="A-1001"), sending=lambda: seen.append(len(house.calls)))
+        replace(call(order_id="A-1001"), sending=lambda _: seen.append(len(house.calls)))
     )
 
     assert [0] == seen
@@ -219,7 +219,7 @@ async def test_a_call_that_may_not_go_out_does_not(
     """What says so reaches the caller whatever it is, and the next call is as good as any."""
     subject = await bind(effect="write")
 
-    def refuse() -> None:
+    def refuse(_: object) -> None:
         raise why
 
     with pytest.raises(why):

@@ -53,13 +53,13 @@ def refund(order_id: str, *, conversation_id: str) -> ActionEvent:
     return action("call_tool", payload, **changes)
 
 
-async def hung(on: Deployed) -> None:
-    """Wait until a call hangs."""
+async def hung(on: Deployed, calls: int = 1) -> None:
+    """Wait until so many calls hang."""
 
-    async def one() -> bool:
-        return refunds.hanging().read_text() != ""
+    async def so_many() -> bool:
+        return len(refunds.hanging().read_text().splitlines()) == calls
 
-    await until(one, on.roles[-1].text)
+    await until(so_many, on.roles[-1].text)
 
 
 async def results(on: Deployed, count: int) -> list[ToolResult]:
@@ -152,17 +152,27 @@ async def test_a_woken_executor_sends_nothing(
 async def test_a_full_journal_takes_no_new_calls(
     kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """At the bound a partition waits: no call is lost and none forgotten; others go on."""
+    """At the bound a partition waits: no call is lost and none forgotten; others go on.
+
+    What a killed owner had begun does not close it: nothing but its own actions can end that.
+    """
     bounds = {"journal_max_entries": 2, "journal_retention_seconds": 1}
     name = catalog(tmp_path)
     async with deployed(
         kafka_bootstrap, topic_prefix, tmp_path, catalog=name, execute=bounds
     ) as on:
-        execute = await on.start("execute")
+        killed = await on.start("execute")
         busy, quiet = on.key_on(0), on.key_on(1)
+        refunds.hanging().touch()
         for number in range(2):
-            await on.send(refund(f"A-{number}", conversation_id=busy))
-        await results(on, 2)
+            await on.send(refund(f"A-lost-{number}", conversation_id=busy))
+        await hung(on, 2)
+        killed.process.kill()
+        await killed.process.wait()
+        refunds.hanging().unlink()
+        execute = await on.start("execute")
+
+        assert {"outcome_unknown"} == {one.outcome for one in await results(on, 2)}
 
         async def full() -> bool:
             return await execute.sample("partition_full", partition="0") == 1
@@ -177,7 +187,9 @@ async def test_a_full_journal_takes_no_new_calls(
 
         await until(paused, execute.text)
         assert "nothing new is taken" in execute.text()
-        assert {"refund-A-0", "refund-A-1", "refund-A-goes"} == {one.action_id for one in ended}
+        assert {"refund-A-lost-0", "refund-A-lost-1", "refund-A-goes"} == {
+            one.action_id for one in ended
+        }
         assert 0 == await execute.stopped()
 
         # A wider bound is enough to go on.

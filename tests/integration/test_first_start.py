@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.integration.test_lanes import PARTITIONS, lanes_on
 from turnstream.stream import start
+from turnstream.stream.offset_fetch import any_committed, committed_offsets
 from turnstream.stream.settings import StreamSettings
 
 
@@ -39,3 +41,35 @@ async def test_a_start_that_comes_second_moves_no_offset(
         assert PARTITIONS == found.partitions
         assert 80 == sum((await lanes.committed()).values())
         assert 2 * PARTITIONS == len(await lanes.committed())
+
+
+async def test_an_offset_whose_transaction_is_open_is_not_taken_for_none(
+    kafka_bootstrap: str, topic_prefix: str
+) -> None:
+    """The broker acknowledges its end before the offset can be read: who asks then must wait."""
+    async with lanes_on(kafka_bootstrap, topic_prefix) as lanes:
+        tp = TopicPartition(lanes.sources[0], 0)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=kafka_bootstrap, transactional_id=f"{lanes.group}-start"
+        )
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=kafka_bootstrap, group_id=lanes.group, enable_auto_commit=False
+        )
+        await producer.start()
+        await consumer.start()
+        try:
+            await producer.begin_transaction()
+            await producer.send_offsets_to_transaction({tp: 7}, lanes.group)
+            told = asyncio.create_task(committed_offsets(consumer, [tp]))
+            some = asyncio.create_task(any_committed(consumer, [tp], settled=True))
+            # One connection, one order: when the second of these is answered, those were, too.
+            for _ in range(2):
+                assert {tp: None} == await committed_offsets(consumer, [tp], settled=False)
+                assert not await any_committed(consumer, [tp], settled=False)
+            await producer.commit_transaction()
+
+            assert {tp: 7} == await told
+            assert await some
+        finally:
+            await consumer.stop()
+            await producer.stop()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupCoordinatorNotAvailableError
@@ -420,24 +421,35 @@ async def test_latest_starts_behind_what_was_there(kafka_bootstrap: str, topic_p
         assert 40 == len(await lanes.read(f"{topic_prefix}out"))
 
 
-async def test_recreated_topic_refuses_the_start(kafka_bootstrap: str, topic_prefix: str) -> None:
-    """State that knows offsets which its topic does not have is never built upon."""
+@pytest.mark.parametrize(("recreated", "filled"), [(1, 0), (1, 400), (2, 400)])
+async def test_recreated_topic_refuses_the_start(
+    kafka_bootstrap: str, topic_prefix: str, recreated: int, filled: int
+) -> None:
+    """State of a former topic is never built upon.
+
+    Not if the new one has offsets that look as if they had been handled, nor if no offset of the
+    group is left, so that it starts like a new one.
+    """
     async with lanes_on(kafka_bootstrap, topic_prefix) as lanes:
         await lanes.produce(200, keys=8, value="now")
         worker = await lanes.start()
         await lanes.until(lambda done: done == 200)
         worker.terminate()
         await exit_status(worker)
-        await lanes.admin.delete_topics(lanes.sources[:1])
-        await asyncio.sleep(0)
-        async with asyncio.timeout(20):
-            while True:
-                created = await lanes.admin.create_topics(
-                    [NewTopic(lanes.sources[0], PARTITIONS, 1)]
-                )
-                if not any(error[1] for error in created.topic_errors):
-                    break
-                await asyncio.sleep(0.1)
-        again = await lanes.start()
+        before = len(await lanes.read(f"{topic_prefix}out"))
+        for topic in lanes.sources[:recreated]:
+            await lanes.admin.delete_topics([topic])
+            async with asyncio.timeout(20):
+                while True:
+                    created = await lanes.admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+                    if not any(error[1] for error in created.topic_errors):
+                        break
+                    await asyncio.sleep(0.1)
+        await lanes.produce(filled, keys=8, value="now")
+        again = await lanes.start(stderr=asyncio.subprocess.PIPE)
+        async with asyncio.timeout(40):
+            _, errors = await again.communicate()
 
-        assert EXIT_REFUSED == await exit_status(again)
+        assert EXIT_REFUSED == again.returncode, errors.decode()
+        assert "start refused: the topic was recreated" in errors.decode()
+        assert before == len(await lanes.read(f"{topic_prefix}out"))

@@ -6,12 +6,19 @@ Real processes on a real broker.
 import gzip
 from pathlib import Path
 
+import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.codec import zstd_encode
+from aiokafka.consumer import fetcher
+from aiokafka.record.memory_records import MemoryRecords
 
 from tests.integration.deployed import deployed, now_ms, turn, until
 from tests.raw_batches import raw_batch, raw_record, send_batch
 from turnstream.core.publications import ActionEvent
+from turnstream.stream.deadletter import Place
+from turnstream.stream.fetched import MendingRecords
+from turnstream.stream.letter_box import LetterBox, LettersUnavailable
+from turnstream.stream.letters import FOREIGN
 
 TURNS = "conversation.turns"
 
@@ -134,3 +141,41 @@ async def test_a_batch_that_comes_to_too_much_is_a_dead_letter(
         assert (0, "missing_key", None) == (letter.offset, letter.reason, letter.key)
         assert letter.value is not None
         assert much[16:] == letter.value[16:]
+
+
+async def test_bad_bytes_are_in_nobodys_way(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records beside which somebody has written what the client cannot read are found all the same.
+
+    In the audit nothing may stand in for what was said there: that is refused with its place.
+    """
+    # As in a process of the command, whatever was installed in this one.
+    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
+    monkeypatch.setattr(fetcher, "PartitionRecords", MendingRecords.__base__)
+    async with (
+        deployed(kafka_bootstrap, topic_prefix, tmp_path) as on,
+        AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer,
+    ):
+        topic, audited = on.topic(TURNS), on.topic("turnstream.audit")
+        odd = raw_record(0, b"odd", headers=[(b"h\xff", b"x")])
+        junk = raw_batch(
+            [raw_record(0, b"lost")], codec=1, compress=lambda data: gzip.compress(data) + b"junk"
+        )
+        for batch in (raw_batch([raw_record(0, b"a")]), raw_batch([odd]), junk):
+            await send_batch(producer, batch, topic, partition=0)
+            await send_batch(producer, batch, f"{topic}.dlq", partition=0)
+        await send_batch(producer, raw_batch([raw_record(0, b"b")]), topic, partition=0)
+        await send_batch(producer, junk, audited, partition=0)
+        async with LetterBox(on.settings) as box:
+            places = [Place(topic, 0, offset) for offset in range(4)]
+            found = await box.records(places)
+            letters = await box.letters(keep=lambda _: True)
+            with pytest.raises(LettersUnavailable, match=f"a record of {audited}/0 cannot be read"):
+                await box.audit(since=0)
+
+    assert places == sorted(found)
+    assert [b"a", b"odd", b"b"] == [found[places[number]].value for number in (0, 1, 3)]
+    assert (("h\\xff", b"x"),) == tuple(found[places[1]].headers)
+    assert "turnstream.batch" in dict(found[places[2]].headers)
+    assert [FOREIGN] * 3 == [letter.reason for letter in letters]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka.admin import NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.protocol.admin import DeleteGroupsRequest
 
+from tests.integration.deployed import deployed, until, written
 from tests.integration.test_lanes import PARTITIONS, exit_status, lanes_on
+from tests.unit.roles.bench import action
+from turnstream.core.publications import OutboundMessage
 from turnstream.stream.imprint import IMPRINT_KEY, imprint_of
 from turnstream.stream.role import EXIT_FAILED, EXIT_REFUSED, StartRefused
 from turnstream.stream.settings import StreamSettings
@@ -133,6 +138,40 @@ async def test_a_group_that_lost_its_offsets_does_not_start_at_the_ends(
         await check_start(settings(lanes, start_from="earliest"))
 
         assert {0} == set((await lanes.committed()).values())
+
+
+async def test_a_role_without_states_that_lost_its_offsets_is_not_new_either(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """`answer` keeps no state where it handles all in order; what came meanwhile must not be lost.
+
+    From the first offset, it sends once more what the topic still has; that is for who starts it.
+    """
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path) as on:
+        text = action("answer", {"text": "It is on its way.", "locale": "en"})
+        role = await on.start("answer")
+        await on.send(text, topic="conversation.actions")
+        await until(partial(on.events, OutboundMessage), role.text)
+
+        assert 0 == await role.stopped()
+
+        group = f"{topic_prefix}turnstream-answer"
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+        await admin.start()
+        deleted = await admin._send_request_to_node(
+            await admin.find_coordinator(group), DeleteGroupsRequest([group])
+        )
+        await admin.close()
+
+        assert [(group, 0)] == deleted.results
+
+        latest = written(
+            tmp_path, kafka_bootstrap, topic_prefix, name="latest.yaml", start_from="latest"
+        )
+        again = await on.start("answer", config=latest, ready=False)
+
+        assert EXIT_REFUSED == await again.exit_status(), again.text()
+        assert "would pass over what came since" in again.text()
 
 
 async def test_a_group_starts_at_a_time(kafka_bootstrap: str, topic_prefix: str) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.agents import RULES, wanting
 from turnstream.catalog.schemas import validator
 from turnstream.core.arguments import Filled
+from turnstream.core.carried import undeclared_changes
 from turnstream.core.conversation import Conversation
 from turnstream.core.gates import Rejected, passed
 from turnstream.core.json_arguments import Unparsed, parsed, unwritable
@@ -88,6 +89,13 @@ def test_any_text_as_arguments(name: str, text: str) -> None:
     assert isinstance(found, Filled)
     assert unwritable(dict(found.arguments)) is None
     assert VALIDATORS[name].is_valid(dict(found.arguments))
+    assert () == undeclared_changes(
+        json.dumps(found.given),
+        found.arguments,
+        tool=name,
+        provenance=found.provenance,
+        ruleset=RULES,
+    )
     given = json.loads(text) if text.strip(" \t\r\n") else {}
     for argument, value in found.arguments.items():
         assert value == given[argument]

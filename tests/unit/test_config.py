@@ -349,6 +349,7 @@ def test_logical_and_physical_names_map_both_ways() -> None:
         ("start_from: yesterday", "expected latest, earliest or an ISO timestamp"),
         ("start_from: 2026-01-31T08:00:00", "with its UTC offset"),
         ("refused_schemas: [id:017]", "expected 16 hexadecimal digits, or id:NUMBER"),
+        ("refused_schemas: ['id:4294967296']", "or id:NUMBER up to id:4294967295"),
         ("shadow: {decider: none}", "expected one of deciders (catalog_rules), got 'none'"),
         ("classify: {classifier: x}", "expected one of classifiers (embedded), got 'x'"),
         ("kafka: {security_protocol: SASL_SSL}", "sasl_username is required with SASL_SSL"),

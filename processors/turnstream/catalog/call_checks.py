@@ -4,7 +4,7 @@ A rule about an argument that does not exist, or of a kind that it never has, wo
 or always: neither is found out later.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -14,10 +14,12 @@ from turnstream.catalog.templates import placeholders
 from turnstream.catalog.tool_checks import types_of
 from turnstream.core.business_rules import (
     BusinessRule,
+    LookedUpRangeRule,
     LookupRule,
     OrderRule,
     RangeRule,
     RightRule,
+    shared_path,
 )
 from turnstream.core.definitions import Catalog, Tool
 
@@ -46,6 +48,8 @@ def _rule(catalog: Catalog, place: Place, tool: Tool, rule: BusinessRule) -> Ite
             yield from _right(place, tool, rule)
         case LookupRule():
             yield from _lookup(catalog, place, tool, rule)
+        case LookedUpRangeRule():
+            yield from _looked_up_range(catalog, place, tool, rule)
 
 
 def _declared(place: Place, tool: Tool, argument: str) -> Iterator[Problem]:
@@ -116,29 +120,118 @@ def _right(place: Place, tool: Tool, rule: RightRule) -> Iterator[Problem]:
 
 def _lookup(catalog: Catalog, place: Place, tool: Tool, rule: LookupRule) -> Iterator[Problem]:
     yield from _declared((*place, "argument"), tool, rule.argument)
-    other = catalog.tools.get(rule.tool)
+    unknown = list(_looked_up_by(catalog, place, rule.tool))
+    yield from unknown
+    if not unknown:
+        yield from _path((*place, "path"), catalog.tools[rule.tool], rule.tool, rule.path)
+
+
+def _looked_up_range(
+    catalog: Catalog, place: Place, tool: Tool, rule: LookedUpRangeRule
+) -> Iterator[Problem]:
+    bounds: dict[Place, str] = {
+        (*place, key): path
+        for key, path in (("minimum", rule.minimum), ("maximum", rule.maximum))
+        if path is not None
+    }
+    picking: dict[Place, str] = {(*place, "where", name): path for name, path in rule.where.items()}
+    unknown = [
+        *_declared((*place, "argument"), tool, rule.argument),
+        *_looked_up_by(catalog, place, rule.tool),
+    ]
+    for name in rule.where:
+        unknown += _picked_by((*place, "where", name), tool, name)
+    if not bounds:
+        unknown.append((place, "expected minimum, maximum or both"))
+    looked_up = catalog.tools.get(rule.tool)
+    if looked_up is not None and looked_up.effect == "read":
+        for here, path in (bounds | picking).items():
+            unknown += _path(here, looked_up, rule.tool, path)
+    yield from unknown
+    if looked_up is None or unknown:
+        return
+    arguments, schema = properties(tool.input_schema), dict(looked_up.result_schema)
+    if not _may_be_amount(arguments[rule.argument]):
+        yield (
+            (*place, "argument"),
+            f"expected an argument that holds amounts (numbers or texts), not {rule.argument!r}",
+        )
+    depth = len(shared_path(rule))
+    for here, path in (bounds | picking).items():
+        yield from _one_of_each_item(here, schema, path.split("."), depth)
+    for here, path in bounds.items():
+        if not _may_be_amount(_at(schema, path.split("."))):
+            yield here, f"expected amounts: integer, number or string, got {path!r}"
+    for name, path in rule.where.items():
+        given, held = _equality(arguments[name]), _equality(_at(schema, path.split(".")))
+        if given and held and given.isdisjoint(held):
+            yield (
+                (*place, "where", name),
+                f"{name!r} and {path!r} are never equal: their schemas have no type in common",
+            )
+
+
+def _looked_up_by(catalog: Catalog, place: Place, name: str) -> Iterator[Problem]:
+    other = catalog.tools.get(name)
     if other is None:
         allowed = ", ".join(sorted(catalog.tools))
-        yield (*place, "tool"), f"expected one of tools ({allowed}), got {rule.tool!r}"
+        yield (*place, "tool"), f"expected one of tools ({allowed}), got {name!r}"
     elif other.effect != "read":
-        yield (*place, "tool"), f"expected a tool that only reads, {rule.tool!r} writes"
-    elif not _holds(dict(other.result_schema), rule.path.split(".")):
-        yield (
-            (*place, "path"),
-            f"expected a path through the result_schema of {rule.tool!r}, got {rule.path!r}",
-        )
+        yield (*place, "tool"), f"expected a tool that only reads, {name!r} writes"
 
 
-def _holds(schema: JsonValue, path: list[str]) -> bool:
-    """Whether a path leads through a schema; the items of an array are entered by themselves."""
+def _picked_by(place: Place, tool: Tool, argument: str) -> Iterator[Problem]:
+    """What picks the bound must be in every call, or some would have none."""
+    unknown = list(_declared(place, tool, argument))
+    yield from unknown
+    if not unknown and argument not in required(tool.input_schema):
+        yield place, f"expected an argument that is required, {argument!r} may be left out"
+
+
+def _path(place: Place, other: Tool, name: str, path: str) -> Iterator[Problem]:
+    if _at(dict(other.result_schema), path.split(".")) is None:
+        yield place, f"expected a path through the result_schema of {name!r}, got {path!r}"
+
+
+def _at(schema: JsonValue, path: Sequence[str]) -> dict[str, JsonValue] | None:
+    """The schema that a path leads to; the items of an array are entered by themselves."""
     if not isinstance(schema, dict):
-        return False
+        return None
     if "array" in types_of(schema):
-        return _holds(schema.get("items"), path)
+        return _at(schema.get("items"), path)
     if not path:
-        return True
+        return schema
     declared = properties(schema)
-    return path[0] in declared and _holds(declared[path[0]], path[1:])
+    return _at(declared[path[0]], path[1:]) if path[0] in declared else None
+
+
+def _one_of_each_item(
+    place: Place, schema: JsonValue, path: list[str], depth: int
+) -> Iterator[Problem]:
+    """Several values would each be one, and nobody could say which is meant."""
+    for length in range(depth + 1, len(path) + 1):
+        if "array" in types_of(_property(schema, path[:length])):
+            several = ".".join(path[:length])
+            yield place, f"expected one value of each item that where picks: {several!r} is a list"
+            return
+
+
+def _property(schema: JsonValue, path: Sequence[str]) -> JsonValue:
+    """The schema of a property itself, an array where it is one."""
+    holder = _at(schema, path[:-1])
+    return None if holder is None else properties(holder).get(path[-1])
+
+
+def _may_be_amount(schema: JsonValue) -> bool:
+    """Whether a schema allows numbers, or texts that may be ones; a schema without a type may."""
+    types = types_of(schema) - {"null"}
+    formatted = isinstance(schema, dict) and "format" in schema
+    return types <= _NUMBERS | {"string"} and not formatted
+
+
+def _equality(schema: JsonValue) -> frozenset[str]:
+    """The types under which values may be equal; an integer may equal a number."""
+    return frozenset("number" if one in _NUMBERS else one for one in types_of(schema)) - {"null"}
 
 
 def _confirm(catalog: Catalog, name: str, tool: Tool, field: str) -> Iterator[Problem]:

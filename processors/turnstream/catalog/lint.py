@@ -10,8 +10,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from rapidfuzz import fuzz, process
-
 from turnstream.catalog.checks import customer_texts
 from turnstream.catalog.load import (
     CatalogError,
@@ -19,6 +17,7 @@ from turnstream.catalog.load import (
     decider_faults,
     read_catalog,
 )
+from turnstream.catalog.overlap import OVERLAP, overlap
 from turnstream.catalog.schemas import (
     properties,
     required,
@@ -26,6 +25,7 @@ from turnstream.catalog.schemas import (
     unknown_keywords,
 )
 from turnstream.catalog.templates import placeholders
+from turnstream.catalog.unscored import unscored_advice
 from turnstream.config.yaml_lines import Fault
 from turnstream.core.bindings import HttpBinding, McpBinding
 from turnstream.core.definitions import Catalog, Tool
@@ -36,26 +36,8 @@ Severity = Literal["error", "warning", "info"]
 Advice: TypeAlias = tuple[Severity, str, tuple[str | int, ...], str]
 """Severity, code, place, message."""
 
-OVERLAP: Final = 70.0
-"""Similarity of two descriptions, 0 to 100, from which a decider has too little to tell them by."""
-
 _MIN_QUESTION_WORDS: Final = 3
 """A question of fewer words cannot name both the item and the step that it is needed for."""
-
-_SAME_WORD: Final = 80.0
-"""Similarity of two words, 0 to 100, from which one is taken for a form of the other."""
-
-_FUNCTION_WORDS: Final = frozenset(
-    """
-    a an and are at be by can for from has have how in is it its of on one or that the their this to
-    what when where which whether with you your
-    au aux avec ce ces cette dans de des du elle en est et il la le les leur on ou par pour que quel
-    quelle qui sa ses son sur un une vos votre
-    fetches get gets gives look looks provides retrieve retrieves shows tells up
-    affiche donne fournit indique obtient recupere
-    """.split()  # noqa: SIM905 - a list of words is kept up more easily as words
-)
-"""Words without a subject, verbs of telling included; sharing only these is no overlap."""
 
 _WRITING_VERBS: Final = frozenset(
     """
@@ -64,7 +46,7 @@ _WRITING_VERBS: Final = frozenset(
     purchase put refund register reject remove rename replace request reserve reset schedule send
     set start stop submit subscribe transfer unsubscribe update upload write
     ajouter annuler commander creer effacer envoyer modifier payer resilier supprimer
-    """.split()  # noqa: SIM905 - as above
+    """.split()  # noqa: SIM905 - a list of words is kept up more easily as words
 )
 """Verbs of change, without accents, as the first word of a tool's name."""
 
@@ -103,12 +85,15 @@ class Finding:
         return asdict(self)
 
 
-def lint(path: Path, *, deciders: Collection[str] | None = None) -> list[Finding]:
+def lint(
+    path: Path, *, deciders: Collection[str] | None = None, unscored: Collection[str] = ()
+) -> list[Finding]:
     """Check and lint the catalog in a file.
 
     Args:
         path: the file.
         deciders: the names of the configured deciders; None where no configuration is given.
+        unscored: the names of those that give no confidence.
 
     Returns:
         Findings in the order of the file. A catalog without the right shape gives errors only.
@@ -129,6 +114,10 @@ def lint(path: Path, *, deciders: Collection[str] | None = None) -> list[Finding
     found += [
         _finding(severity, code, document.fault(place, message))
         for severity, code, place, message in advice(catalog)
+    ]
+    found += [
+        _finding("warning", "unscored_decider", document.fault(place, message))
+        for place, message in unscored_advice(catalog, unscored)
     ]
     return sorted(found, key=lambda finding: (finding.line or 0, finding.path, finding.code))
 
@@ -159,28 +148,6 @@ def advice(catalog: Catalog) -> Iterator[Advice]:
 
 
 # --- what a decider cannot tell apart -----------------------------------------------------------
-
-
-def overlap(one: str, other: str) -> float:
-    """How much two descriptions say the same, 0 to 100: the share of words that they share.
-
-    Function words do not count, the order of words does not matter, and a word equals its other
-    forms (order, orders).
-    """
-    words, others = _content(one), _content(other)
-    shared = 0
-    rest = list(others)
-    for word in words:
-        found = process.extractOne(word, rest, scorer=fuzz.ratio, score_cutoff=_SAME_WORD)
-        if found is not None:
-            shared += 1
-            del rest[found[2]]
-    return 200 * shared / (len(words) + len(others)) if words or others else 0.0
-
-
-def _content(text: str) -> list[str]:
-    words = dict.fromkeys(_WORD.findall(folded(text)))
-    return [word for word in words if word not in _FUNCTION_WORDS and len(word) > 1]
 
 
 def _options(catalog: Catalog) -> Iterator[tuple[tuple[str, str], str, tuple[str, ...]]]:

@@ -75,9 +75,9 @@ def check(
     from turnstream.catalog import CatalogError
     from turnstream.catalog.lint import lint
 
-    where, deciders = _catalog_of(path, config)
+    where, deciders, unscored = _catalog_of(path, config)
     try:
-        findings = lint(where, deciders=deciders)
+        findings = lint(where, deciders=deciders, unscored=unscored)
     except CatalogError as error:
         _stop(error)
     if output is Output.JSON:
@@ -252,12 +252,19 @@ def _json(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
-def _catalog_of(path: Path | None, config: Path | None) -> tuple[Path, frozenset[str] | None]:
-    """The catalog that is meant, and the configured deciders where there is a configuration."""
+def _catalog_of(
+    path: Path | None, config: Path | None
+) -> tuple[Path, frozenset[str] | None, frozenset[str]]:
+    """The catalog that is meant, and the configured deciders where there is a configuration.
+
+    Also those of them that give no confidence.
+    """
     from turnstream.config import ConfigurationError, load_settings
+    from turnstream.config.connectors import unscored_in
 
     if path is not None and config is None:
-        return path, None  # the configuration that happens to be here may be of another catalog
+        # The configuration that happens to be here may be of another catalog.
+        return path, None, frozenset()
     if config is None and _CONFIG.exists():
         config = _CONFIG
     try:
@@ -265,7 +272,7 @@ def _catalog_of(path: Path | None, config: Path | None) -> tuple[Path, frozenset
     except ConfigurationError as error:
         _stop(error)
     deciders = None if config is None else frozenset(settings.deciders)
-    return path or settings.catalog, deciders
+    return path or settings.catalog, deciders, unscored_in(settings.deciders)
 
 
 def _stop(error: Exception) -> NoReturn:

@@ -106,7 +106,9 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
     """Make every decider and the classifier, as the roles would."""
     from turnstream.calibration import CalibrationRefused
     from turnstream.catalog import CatalogError
+    from turnstream.catalog.unscored import unscored_advice
     from turnstream.config import PythonSettings
+    from turnstream.config.connectors import unscored_in
     from turnstream.roles.deployment import DeploymentError, made_by
 
     settings = deployment.settings
@@ -127,3 +129,5 @@ def _models(deployment: Deployment) -> Iterator[Finding]:
         yield fail("models", str(error), "calibrate again, or take the file out")
     else:
         yield ok("models", ", ".join(sorted(names)))
+    for place, advice in unscored_advice(deployment.catalog, unscored_in(settings.deciders)):
+        yield warn("models", f"agents.{place[1]}: {advice}", "see thresholds in the reference")

@@ -15,6 +15,7 @@ from turnstream.config.loading import (
     load_settings,
     near_variables,
 )
+from turnstream.config.privacy import PersonalDataSettings, TenantPersonalData
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.config.sections import (
     LOGICAL_TOPICS,
@@ -28,6 +29,7 @@ from turnstream.config.sections import (
     ExecuteSettings,
     MetricsSettings,
     PythonSettings,
+    RawSinkSettings,
     RegistrySettings,
     ShadowSettings,
     StreamOptions,
@@ -50,7 +52,9 @@ __all__ = [
     "ExecuteSettings",
     "KafkaSettings",
     "MetricsSettings",
+    "PersonalDataSettings",
     "PythonSettings",
+    "RawSinkSettings",
     "RegistrySettings",
     "SecretRef",
     "SecretUnavailable",
@@ -58,6 +62,7 @@ __all__ = [
     "ShadowSettings",
     "StepCriteria",
     "StreamOptions",
+    "TenantPersonalData",
     "TopicSettings",
     "TurnsSettings",
     "is_reference",

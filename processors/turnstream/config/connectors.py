@@ -5,6 +5,7 @@ configuration is read and never dropped on the way. Values go to the provider as
 it does not take is its own error, reported as such.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, StrictBool, model_validator
@@ -107,7 +108,8 @@ class OpenAIChatSettings(HttpModelSettings):
     """Whether tools are given as such. Without, the model is asked in ReAct: tools are described in
     its instructions, and calls are read from its text."""
     strict_tools: StrictBool = True
-    """OpenAI's strict mode: the provider keeps to the schemas of the tools."""
+    """OpenAI's strict mode: the provider keeps to the schemas of the tools. Given where no agent of
+    the decider has native tools, it is refused, as is `parallel_tool_calls`."""
     stream: StrictBool = False
     """Whether replies are read as a stream. They are acted on whole in any case."""
     settings: ChatOptions = ChatOptions()
@@ -324,6 +326,8 @@ class WatsonxSettings(HttpModelSettings):
     """Reference to the key. Its token is got anew when it expires or the key has changed."""
     native_tools: StrictBool
     """As of `openai_chat`; not every model there takes tools."""
+    stream: StrictBool = False
+    """As of `openai_chat`."""
     settings: WatsonxOptions = WatsonxOptions()
 
     @model_validator(mode="after")
@@ -344,6 +348,8 @@ class CustomSettings(HttpModelSettings):
     native_tools: StrictBool = False
     """As of `openai_chat`. An API that refuses tools in so many words is asked in ReAct from then
     on, for the life of the process; that is logged."""
+    stream: StrictBool = False
+    """As of `openai_chat`; the form of a stream is described there, too."""
     settings: dict[str, JsonValue] = Field(default={})
     """Sent as they are."""
 
@@ -361,3 +367,8 @@ ConnectorSettings = (
     | CustomSettings
 )
 """The section of an agent model."""
+
+
+def unscored_in(deciders: Mapping[str, object]) -> frozenset[str]:
+    """Names of the sections whose deciders give no confidence."""
+    return frozenset(name for name, one in deciders.items() if isinstance(one, ConnectorSettings))

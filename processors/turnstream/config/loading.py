@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from turnstream.config.decisions import DecisionsSettings
 from turnstream.config.kafka import KafkaSettings
+from turnstream.config.privacy import PersonalDataSettings
 from turnstream.config.sections import (
     CatalogRulesSettings,
     ClassifierSettings,
@@ -27,6 +28,7 @@ from turnstream.config.sections import (
     EmbeddedClassifierSettings,
     ExecuteSettings,
     MetricsSettings,
+    RawSinkSettings,
     RegistrySettings,
     SchemaReference,
     ShadowSettings,
@@ -90,6 +92,8 @@ class Settings(BaseSettings):
     classify: ClassifySettings = ClassifySettings()
     shadow: ShadowSettings = ShadowSettings()
     metrics: MetricsSettings = MetricsSettings()
+    raw_sink: RawSinkSettings = RawSinkSettings()
+    personal_data: PersonalDataSettings = PersonalDataSettings()
 
     @field_validator("start_from")
     @classmethod
@@ -184,6 +188,7 @@ _PATHS: Final = (
     ("kafka", "ssl_certfile"),
     ("kafka", "ssl_keyfile"),
     ("stream", "data_dir"),
+    ("raw_sink", "directory"),
 )
 """The keys whose relative paths are relative to the configuration file."""
 

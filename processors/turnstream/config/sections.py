@@ -117,12 +117,19 @@ LOGICAL_TOPICS: Final[Mapping[str, str]] = {
 """Logical topic name to its key in `topics`."""
 
 
-_REFERENCE: Final = re.compile(r"[0-9a-f]{16}|id:(0|[1-9][0-9]{0,8})")
+_REFERENCE: Final = re.compile(r"[0-9a-f]{16}|id:(0|[1-9][0-9]{0,9})", re.ASCII)
+
+_LARGEST_SCHEMA_ID: Final = 0xFFFF_FFFF
+"""What the four bytes of an id can hold: garbage behind a byte 00 reads as any of them, and it must
+be possible to refuse whatever the log names."""
 
 
 def _is_reference(value: str) -> str:
-    if not _REFERENCE.fullmatch(value):
-        raise ValueError("expected 16 hexadecimal digits, or id:NUMBER, in quotes")
+    named = _REFERENCE.fullmatch(value)
+    if not named or int(named[1] or 0) > _LARGEST_SCHEMA_ID:
+        raise ValueError(
+            f"expected 16 hexadecimal digits, or id:NUMBER up to id:{_LARGEST_SCHEMA_ID}, in quotes"
+        )
     return value
 
 
@@ -320,6 +327,23 @@ class ExecuteSettings(Section):
             if not _HOST_PATTERN.fullmatch(pattern):
                 raise ValueError(f"expected host, host:port or *.domain, got {pattern!r}")
         return value
+
+
+class RawSinkSettings(Section):
+    """The restricted sink of raw texts: rejected arguments of models, invalid results of tools.
+
+    They are customers' words, so they are in no log and no topic. `decide` and `execute` write them
+    here as JSON lines, with the ids of conversation, turn, action and call.
+    """
+
+    directory: Path | None = None
+    """A folder for them; off when not given. It is made for the process's user alone (0700, files
+    0600), and one that others may read is refused: in a mounted volume, name a folder inside it.
+    Erasing a conversation does not reach into it: its bounds say for how long texts stay."""
+    max_bytes: int = Field(default=16_777_216, ge=1_048_576)
+    """Largest file; then another one is begun."""
+    files: int = Field(default=4, ge=1, le=1_000)
+    """Files kept per process; the oldest goes."""
 
 
 class ClassifySettings(Section):

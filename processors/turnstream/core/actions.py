@@ -90,6 +90,7 @@ def _answer(verdict: AnswerWith, draft: Draft) -> Enacted:
         values=values,
         passages=draft.conversation.passages,
         output_json=to_json(verdict.output).decode() if verdict.output is not None else None,
+        output_version=verdict.output_version,
     )
     deadline = draft.cause.now + draft.ruleset.limits.answer_deadline_ms
     order = Outstanding(
@@ -187,6 +188,7 @@ def _ask(verdict: Ask, draft: Draft) -> Enacted:
         suggestions=offer.suggestions,
         restricted=field.restricted,
         expires_at=expires_at,
+        confirms=verdict.confirms,
     )
     activation = draft.conversation.activation
     if activation is not None:

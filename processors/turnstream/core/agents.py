@@ -70,7 +70,9 @@ class Agent(Definition):
     max_questions: int = Field(default=2, ge=0, le=20, alias="maxQuestions")
     """Questions about one request; a person takes over at the bound."""
     max_retries: int = Field(default=1, ge=0, le=MAX_RETRIES, alias="maxRetries")
-    """Proposals asked for again because the one before could not be acted on."""
+    """Proposals asked for again because the one before could not be acted on. An agent model may
+    also correct the calls of one tool only so often in a row, with or without sound calls beside
+    them."""
     loop: Literal["agent"] = "agent"
     """The only loop there is: the model chooses each step."""
     stop_when: tuple[StopWhen, ...] = Field(default=STOPS, alias="stopWhen")

@@ -50,6 +50,11 @@ class HttpBinding(Definition):
     """Header that carries the authenticated customer's id."""
     result_path: str | None = None
     """Dotted path of the result object inside the reply; the whole reply by default."""
+    used_path: str | None = Field(default=None, min_length=1)
+    """Dotted path of an object inside a 2xx reply: the arguments as the service used them.
+
+    They must be those of the call; its `idempotency_key` and defaults of the input schema may be
+    added. Where they are others, the call ends as `arguments_altered`."""
     reconcile: HttpReconcile | None = None
     """Asked, with the same headers, when nobody knows whether a write was carried out."""
 

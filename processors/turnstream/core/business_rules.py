@@ -4,8 +4,10 @@ A schema knows one value at a time. A rule knows two of them, the customer's rig
 tool has found.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, assert_never
+from decimal import Decimal
+from typing import Annotated, Final, Literal, assert_never
 
 from pydantic import Field, JsonValue
 
@@ -59,9 +61,35 @@ class LookupRule(Definition):
     """Where its result holds the values: ``invoices.id`` is the `id` of each of `invoices`."""
 
 
+class LookedUpRangeRule(Definition):
+    """An amount lies between bounds that another tool has found: a refund, and its order's total.
+
+    Amounts are numbers, or texts of decimal numbers such as ``12.50``, and are compared exactly.
+    Nothing else is one: where an amount or its bound cannot be read, no call is made.
+    """
+
+    kind: Literal["looked_up_range"]
+    argument: str
+    """The argument that it is about."""
+    tool: str
+    """The look-up tool."""
+    minimum: str | None = None
+    """Where its result holds the least amount, included: ``orders.fee``."""
+    maximum: str | None = None
+    """Where its result holds the greatest amount, included: ``orders.total``."""
+    where: dict[str, str] = {}  # noqa: RUF012 - pydantic gives each model its own
+    """Argument to where the result holds the same value: with ``order_id: orders.id`` the bounds
+    are those of the order that the call names. Of several results the newest that has it counts;
+    without this, simply the newest."""
+
+
 BusinessRule = Annotated[
-    RangeRule | OrderRule | RightRule | LookupRule, Field(discriminator="kind")
+    RangeRule | OrderRule | RightRule | LookupRule | LookedUpRangeRule,
+    Field(discriminator="kind"),
 ]
+
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
+"""A text that is an amount. No amount has more digits, and far longer ones cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +100,9 @@ class Broken:
     message: str
     permission: str | None = None
     """The permission that the session lacks, where that is what was broken."""
+    unfounded: bool = False
+    """Whether nothing has been found yet that the value could be held against: it may be right, and
+    asking the customer for another one is of no use."""
 
 
 def broken_rule(
@@ -100,6 +131,8 @@ def broken_rule(
                 broken = _without_right(rule, arguments, permissions)
             case LookupRule():
                 broken = _not_found(rule, arguments, found)
+            case LookedUpRangeRule():
+                broken = _out_of_looked_up_range(rule, arguments, found)
             case _ as unreachable:
                 assert_never(unreachable)
         if broken is not None:
@@ -163,8 +196,90 @@ def _not_found(
     if any(_same(value, one) for result in results for one in _at(result, wanted)):
         return None
     if not results:
-        return Broken(rule.argument, f"must come from a result of {rule.tool}: call that first")
+        message = f"must come from a result of {rule.tool}: call that first"
+        return Broken(rule.argument, message, unfounded=True)
     return Broken(rule.argument, f"is not among what {rule.tool} found")
+
+
+def _out_of_looked_up_range(
+    rule: LookedUpRangeRule,
+    arguments: Mapping[str, JsonValue],
+    found: Mapping[str, Sequence[Mapping[str, JsonValue]]],
+) -> Broken | None:
+    value = arguments.get(rule.argument)
+    if value is None:
+        return None
+    amount = _amount(value)
+    if amount is None:
+        return Broken(rule.argument, "must be a decimal number, such as 12.50")
+    items = _bounding_items(rule, arguments, found.get(rule.tool, ()))
+    if not items:
+        same = f" with this {', '.join(rule.where)}" if rule.where else ""
+        message = f"is bounded by a result of {rule.tool}{same}: call that first"
+        return Broken(rule.argument, message, unfounded=True)
+    for path, is_least in ((rule.minimum, True), (rule.maximum, False)):
+        if path is None:
+            continue
+        within = path.split(".")[len(shared_path(rule)) :]
+        bounds = [_amount(one) for item in items for one in _at(item, within)]
+        known = [bound for bound in bounds if bound is not None]
+        if not bounds or len(known) < len(bounds):
+            message = f"has no bound: {rule.tool} found no number as {path}"
+            return Broken(rule.argument, message, unfounded=True)
+        if amount < max(known) if is_least else amount > min(known):
+            fault = "below" if is_least else "above"
+            return Broken(rule.argument, f"must not be {fault} the {path} that {rule.tool} found")
+    return None
+
+
+def shared_path(rule: LookedUpRangeRule) -> tuple[str, ...]:
+    """Where a result holds the items that have both the bounds and what they are picked by."""
+    if not rule.where:
+        return ()
+    paths = [path for path in (rule.minimum, rule.maximum, *rule.where.values()) if path]
+    shared: list[str] = []
+    for names in zip(*(path.split(".")[:-1] for path in paths), strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return tuple(shared)
+
+
+def _bounding_items(
+    rule: LookedUpRangeRule,
+    arguments: Mapping[str, JsonValue],
+    results: Sequence[Mapping[str, JsonValue]],
+) -> list[JsonValue]:
+    """The items of the newest result that has some for these arguments.
+
+    An item that is there twice bounds by both: nobody can say which is meant.
+    """
+    shared = shared_path(rule)
+    for result in reversed(results):
+        items = [item for item in _at(result, shared) if _is_meant(item, rule, arguments)]
+        if items:
+            return items
+    return []
+
+
+def _is_meant(item: JsonValue, rule: LookedUpRangeRule, arguments: Mapping[str, JsonValue]) -> bool:
+    depth = len(shared_path(rule))
+    return all(
+        name in arguments
+        and arguments[name] is not None
+        and any(_same(arguments[name], one) for one in _at(item, path.split(".")[depth:]))
+        for name, path in rule.where.items()
+    )
+
+
+def _amount(value: JsonValue) -> Decimal | None:
+    """A number as it is written, so that 0.1 is a tenth; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        return None
+    amount = Decimal(str(value))
+    return amount if amount.is_finite() else None
 
 
 def _same(one: JsonValue, other: JsonValue) -> bool:

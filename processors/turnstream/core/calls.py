@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from turnstream.core.allowed import needs_customer, permissions_lacking, unknown_tool
 from turnstream.core.arguments import Filled, fill
 from turnstream.core.bounds import CALL_BYTES, CALLS, QUESTION_BYTES, exceeds, shortened
 from turnstream.core.business_rules import broken_rule
@@ -22,6 +23,7 @@ from turnstream.core.definitions import MISSING_PERMISSION, Tool
 from turnstream.core.envelope import NOT_CONFIRMED, NOT_MADE, CallFault, Envelope, are_usable
 from turnstream.core.facts import results_found
 from turnstream.core.gates import Rejected, Unentitled, passed
+from turnstream.core.loop import may_try_again
 from turnstream.core.ports import Proposal, ProposedCall
 from turnstream.core.questions import confirmation_of
 from turnstream.core.ruleset import Ruleset
@@ -59,7 +61,7 @@ def call_of(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
     name = proposal.tool or ""
     tool = ruleset.catalog.tools.get(name)
     if tool is None:
-        return Fault("schema_fail", f"unknown tool; allowed: {', '.join(ruleset.catalog.tools)}")
+        return Fault("schema_fail", unknown_tool(conversation, ruleset))
     barred = _barred(name, tool, conversation)
     if barred is not None:
         return barred
@@ -75,6 +77,14 @@ def call_of(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
     broken = check(filled.arguments) if check is not None else None
     if broken is not None:
         return handed_off("schema_fail", f"{name} {broken.path}: {broken.keyword}")
+    breach = _breach(name, tool, filled, conversation)
+    return breach or _sound(proposal, name, filled, conversation, ruleset)
+
+
+def _breach(
+    name: str, tool: Tool, filled: Filled, conversation: Conversation
+) -> Refuse | HandOff | Fault | None:
+    """What is done instead of a call that breaks a rule, its arguments filled in by code."""
     session = conversation.session
     breach = broken_rule(
         tool.rules,
@@ -82,24 +92,30 @@ def call_of(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
         permissions=session.permissions if session is not None else (),
         found=results_found(conversation),
     )
-    if breach is not None:
-        if breach.permission is not None:
-            return _lacks_permission(breach.permission)
-        return handed_off("schema_fail", f"{name} /{breach.argument}: rule")
-    return _sound(proposal, name, filled, conversation, ruleset)
+    if breach is None:
+        return None
+    if breach.permission is not None:
+        return _lacks_permission(breach.permission)
+    if breach.unfounded:
+        # Something else must be called first, and that is the decider's to see.
+        return Fault("schema_fail", f"{name} /{breach.argument} {breach.message}")
+    return handed_off("schema_fail", f"{name} /{breach.argument}: rule")
 
 
 def _batch(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Verdict | Fault:
     """The calls of an agent model's reply: the sound ones are made, of the others it is told.
 
     What the session does not allow, and what only a person or the customer may decide, decides
-    about all of them.
+    about all of them. So does a call that is broken once more than the agent's `maxRetries`: the
+    tries are counted for each tool, and sound calls beside it give it no new ones.
     """
     if not are_usable([call.call_id for call in proposal.calls]):
         return Fault("schema_fail", "the calls of the reply need ids that tell them apart")
     calls: list[Call] = []
     rejected: list[Envelope] = []
     first: tuple[str, Rejected] | None = None
+    spent: tuple[str, Rejected] | None = None
+    retries = ruleset.catalog.agents[conversation.agent].max_retries
     lacking: tuple[str, str] | None = None
     for at, proposed in enumerate(proposal.calls):
         judged = _judged(proposed, proposal, conversation, ruleset) if at < CALLS else _TOO_MANY
@@ -111,14 +127,39 @@ def _batch(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> 
             name = shortened(proposed.tool, _NAME_CHARACTERS)
             rejected.append(Envelope(proposed.call_id, name, error=judged.fault))
             first = first or (name, judged)
+            if not may_try_again(rejected[-1], conversation, retries=retries):
+                spent = spent or (name, judged)
             if judged.lacking is not None and lacking is None:
                 lacking = (judged.lacking, proposed.tool)
         else:
             return judged
+    if spent is not None:
+        first, calls = spent, []
+        name, why = spent
+        lacking = (why.lacking, name) if why.lacking is not None else None
     if first is not None and not calls:
         name, why = first
-        return Fault(why.cause, _named(name, why.fault), tuple(rejected), lacking)
+        message = _named(name, why.fault)
+        return Fault(why.cause, message, tuple(rejected), lacking, final=spent is not None)
     return Batch(tuple(calls), tuple(rejected))
+
+
+def rejected_in(
+    proposal: Proposal, verdict: Verdict | Fault, conversation: Conversation, ruleset: Ruleset
+) -> tuple[Envelope, ...]:
+    """The calls of a reply that pass no gate, also where another of its calls decided about all."""
+    if isinstance(verdict, Batch | Fault):
+        return verdict.rejected
+    if proposal.action != "call_tool" or len(proposal.calls) < 2:  # noqa: PLR2004 - one decided
+        return ()
+    judged = [
+        (one, _judged(one, proposal, conversation, ruleset)) for one in proposal.calls[:CALLS]
+    ]
+    return tuple(
+        Envelope(one.call_id, shortened(one.tool, _NAME_CHARACTERS), error=why.fault)
+        for one, why in judged
+        if isinstance(why, Rejected)
+    )
 
 
 def _judged(
@@ -217,12 +258,10 @@ def _lacks_permission(permission: str) -> Refuse:
 
 def _barred(name: str, tool: Tool, conversation: Conversation) -> Verdict | None:
     """What is done instead of a call that the session does not allow."""
-    session = conversation.session
-    granted = session.permissions if session is not None else ()
-    lacking = [one for one in tool.required_permissions if one not in granted]
+    lacking = permissions_lacking(tool, conversation)
     if lacking:
         return _lacks_permission(", ".join(lacking))
-    if tool.data_scope == "own" and (session is None or not session.subject_id):
+    if needs_customer(tool, conversation):
         return handed_off("tool_unavailable", f"{name} needs an authenticated customer")
     return None
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from turnstream.core.actions import Enacted, enact
+from turnstream.core.calls import rejected_in
 from turnstream.core.contract import HandoffCause
 from turnstream.core.conversation import Activation, Conversation, move
 from turnstream.core.effects import Input, Propose, Step
@@ -78,11 +79,24 @@ def _replied(state: Conversation) -> Conversation | None:
 def proposed(state: Conversation, cause: Input, proposal: Proposal, ruleset: Ruleset) -> Step:
     """Judge a proposal. A broken one is proposed afresh a bounded number of times."""
     verdict = judge(proposal, state, ruleset)
+    taken = _taken(verdict, state, cause, proposal, ruleset)
+    return Step(taken.state, taken.effects, rejected_in(proposal, verdict, state, ruleset))
+
+
+def _taken(
+    verdict: Verdict | Fault,
+    state: Conversation,
+    cause: Input,
+    proposal: Proposal,
+    ruleset: Ruleset,
+) -> Step:
+    """Act on a verdict, or ask again where there is none."""
     if not isinstance(verdict, Fault):
         return enacted(state, cause, verdict, ruleset, proposal)
     activation = state.activation
     if (
         activation is None
+        or verdict.final
         or activation.proposals >= ruleset.catalog.agents[state.agent].max_retries
     ):
         return enacted(state, cause, _given_up(verdict, state, ruleset), ruleset, proposal)

@@ -151,8 +151,8 @@ class Tool(Definition):
     """Field of type `boolean` whose question the customer answers with yes before each call. Its
     question may name arguments: ``Cancel order {order_id}?``"""
     threshold: Probability | None = None
-    """Least confidence for an automatic call. A write tool without one never runs automatically. An
-    agent model that gives no probability has a confidence of 0."""
+    """Least confidence for an automatic call. A write tool without one never runs automatically.
+    What it means for an agent model, which gives none, is said by `unscored` of `thresholds`."""
     errors: dict[str, ToolErrorRule] = {}
     """Error code to its meaning, for codes by which nothing was done under the call's idempotency
     key, nor will be; any other code is `tool_error` and goes to a person."""
@@ -238,6 +238,11 @@ class Thresholds(Definition):
     refuse: Probability = 0.0
     near_tie_margin: Probability = 0.05
     """Least distance between the two best options; nearer is a tie."""
+    unscored: Literal["handoff", "accept"] = "handoff"
+    """What becomes of a step whose decider gives no confidence, as agent models do, where a
+    threshold above 0 applies to it, a tool's own included. `handoff`: a person takes over.
+    `accept`: thresholds are for deciders that have a confidence; only the checks of code hold such
+    a step back. A write tool without a threshold never runs by itself in either case."""
 
     def of(self, action: Action) -> float:
         """The least confidence of an action, 0 to 1; a handoff needs none."""

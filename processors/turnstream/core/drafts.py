@@ -37,6 +37,9 @@ from turnstream.core.questions import locale_of
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.verdicts import AnswerWith, Ask, Call, HandOff, Refuse, Verdict, decision_of
 
+_LATEST: Final = 253_402_300_799_999
+"""The end of the year 9999, milliseconds UTC: numbers after it still fit 64 bits."""
+
 BY_CODE: Final = "code"
 """What stands for the model's name in a decision that no model was asked for."""
 
@@ -45,9 +48,11 @@ def following(conversation: Conversation, cause: Input) -> int:
     """The next sequence number.
 
     The first is the record's own time, so that a conversation whose record is gone goes on above
-    what it had.
+    what it had. A time that no clock tells is not believed: nothing could come after it.
     """
-    return conversation.sequence + 1 if conversation.sequence else max(cause.timestamp, 1)
+    if conversation.sequence:
+        return conversation.sequence + 1
+    return min(max(cause.timestamp, 1), _LATEST)
 
 
 DeadlineKind = Literal["answer_deadline", "call_deadline"]

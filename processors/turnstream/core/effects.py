@@ -3,6 +3,7 @@
 from typing import Literal
 
 from turnstream.core.conversation import Conversation
+from turnstream.core.envelope import Envelope
 from turnstream.core.events import (
     Answer,
     ConversationControl,
@@ -126,3 +127,5 @@ class Step:
 
     state: Conversation
     effects: tuple[Effect, ...] = ()
+    rejected: tuple[Envelope, ...] = ()
+    """The calls of the proposal that passed no gate, as the model is told of them."""

@@ -154,12 +154,12 @@ class ToolResult(Event):
     versions: Versions
     """Of the decision that ordered the call."""
     arguments_hash: str
-    """SHA-256 of the arguments as the model gave them, parsed and written as compact JSON; of those
-    that were sent where code filled them."""
+    """SHA-256 of the arguments as the model gave them, as JSON in one form: names sorted, no
+    spaces, no fraction for a whole number; of those of the call where code filled them."""
     body_hash: str | None = None
-    """SHA-256 of the bytes as sent."""
+    """SHA-256 of the arguments as they stood in the bytes that were sent, in the same form."""
     used_hash: str | None = None
-    """SHA-256 of the object that the tool says it used."""
+    """SHA-256 of the arguments that the tool says it used, in the same form where it does so."""
     occurred_at: Millis
 
 

@@ -12,23 +12,19 @@ means. A word goes on in any script, so half a word is never taken for a number.
 import re
 import unicodedata
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final, assert_never
 
 from turnstream.core.bounds import CANDIDATES, cleaned
 from turnstream.core.definitions import FieldDefinition
+from turnstream.core.written_numbers import numbers_in
 
 _WORD: Final = re.compile(r"\w+")
 _ANCHORS: Final = re.compile(r"\A\^|(?<!\\)\$\Z|(?<!\\)\\Z\Z")
 _YES: Final = frozenset({"yes", "y", "true", "ok", "okay", "oui", "o", "si", "sí", "ja", "1"})
 _NO: Final = frozenset({"no", "n", "false", "non", "nein", "nee", "0"})
-_NUMBER: Final = re.compile(r"(?<![\w.,])([-+]?)([0-9]+)(?:[.,]([0-9]+))?(?![.,]?\w)")
-
-_THOUSAND: Final = 3
-"""Digits of a group: 1,250 is a thousand to some and little more than one to others."""
-
-_DIGITS: Final = 30
-"""Longest number that is read. No quantity has more digits, and far longer ones cannot be read."""
-
+_NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
+"""A number as sessions, records and results have it: no other reading of it is possible."""
 
 _MARKS: Final = re.compile(r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
 """The blocks of combining diacritical marks: what remains of accents after decomposition."""
@@ -99,7 +95,7 @@ class Extractor:
             fits = len(value) <= definition.max_length
             return fits and self._patterns[field][1].fullmatch(value) is not None
         if definition.type in ("integer", "number"):
-            return _NUMBER.fullmatch(value) is not None and len(self.reply(field, value)) == 1
+            return _NUMBER.fullmatch(value) is not None and _allowed(value, definition)
         return value in self.reply(field, value)
 
     def _add_choices(self, text: str, found: dict[str, tuple[str, ...]]) -> None:
@@ -155,22 +151,19 @@ def _yes_or_no(text: str) -> tuple[str, ...]:
 
 def _numbers(text: str, definition: FieldDefinition) -> tuple[str, ...]:
     found: list[str] = []
-    for match in _NUMBER.finditer(text):
-        sign, whole, fraction = match.groups()
-        if fraction is not None and len(fraction) == _THOUSAND and not whole.startswith("0"):
-            continue
-        fraction = (fraction or "").rstrip("0")
-        if len(whole) + len(fraction) > _DIGITS or (definition.type == "integer" and fraction):
-            continue
-        value = ("-" if sign == "-" else "") + (whole.lstrip("0") or "0")
-        value = f"{value}.{fraction}" if fraction else value
-        number = float(value)
-        if definition.minimum is not None and number < definition.minimum:
-            continue
-        if definition.maximum is not None and number > definition.maximum:
-            continue
-        if value not in found:
-            found.append(value)
+    for number in numbers_in(text, alone=True):
+        if _allowed(number.text, definition) and number.text not in found:
+            found.append(number.text)
         if len(found) == CANDIDATES:
             break
     return tuple(found)
+
+
+def _allowed(number: str, definition: FieldDefinition) -> bool:
+    value = Decimal(number)
+    if definition.type == "integer" and value != value.to_integral_value():
+        return False
+    least, most = definition.minimum, definition.maximum
+    return (least is None or value >= Decimal(str(least))) and (
+        most is None or value <= Decimal(str(most))
+    )

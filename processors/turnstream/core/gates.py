@@ -20,11 +20,13 @@ Where an argument may come from is the catalog's to say, for a model as for code
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from turnstream.core.allowed import unknown_tool
 from turnstream.core.arguments import Filled, Found, find, typed
 from turnstream.core.bounds import CALL_BYTES, FAULT_CHARACTERS, shortened
 from turnstream.core.business_rules import broken_rule
@@ -41,10 +43,9 @@ from turnstream.core.ports import ProposedCall
 from turnstream.core.rendering import as_text
 from turnstream.core.ruleset import ArgumentPlan, Ruleset
 from turnstream.core.whole_numbers import with_whole_numbers
+from turnstream.core.written_numbers import numbers_in, whole
 
 _SPACES: Final = re.compile(r"\s+")
-_NUMBER: Final = re.compile(r"(?<![\w.,+-])[-+]?[0-9]{1,30}(?:[.,][0-9]{1,30})?(?![.,]?\w)")
-"""As numbers are read from replies: none inside a word or a longer number."""
 
 _HIDDEN: Final[frozenset[Provenance]] = frozenset({"session", "tool_result"})
 """Sources that only code reads."""
@@ -80,10 +81,8 @@ def passed(
     tool = ruleset.catalog.tools.get(call.tool)
     if tool is None:
         # No near match: a call that was meant for another tool is not guessed.
-        allowed = ", ".join(ruleset.catalog.tools)
-        return Rejected(
-            CallFault(UNKNOWN_TOOL, f"unknown tool; allowed: {allowed}", retryable=True)
-        )
+        message = unknown_tool(conversation, ruleset)
+        return Rejected(CallFault(UNKNOWN_TOOL, message, retryable=True))
     read = _read(call)
     if isinstance(read, Rejected):
         return read
@@ -177,6 +176,8 @@ def _breach(
         return None
     if breach.permission is not None:
         return Unentitled(breach.permission)
+    if breach.unfounded:
+        return _rejected(breach.message, f"/{breach.argument}", "rule")
     plan = next((plan for plan in ruleset.plans[tool] if plan.name == breach.argument), None)
     return _rejected(breach.message, f"/{breach.argument}", "rule", plan)
 
@@ -256,7 +257,11 @@ def _fits(value: JsonValue, plan: ArgumentPlan, ruleset: Ruleset) -> bool:
 
 
 def _written(value: JsonValue, conversation: Conversation) -> bool:
-    """Whether the customer has written a value since the work began, as whole words or a number."""
+    """Whether the customer has written a value since the work began, as whole words or a number.
+
+    A number that can be read in several ways vouches for none of them, and so does a percentage: 5%
+    is no amount of 5.
+    """
     activation = conversation.activation
     since = activation.spoken if activation is not None else conversation.spoken
     first = conversation.spoken - len(conversation.history)
@@ -266,20 +271,15 @@ def _written(value: JsonValue, conversation: Conversation) -> bool:
         case bool():
             return False
         case int() | float():
-            return any(
-                _number(written) == value for text in texts for written in _NUMBER.findall(text)
-            )
+            number = Decimal(str(value))
+            written = [one for text in texts for one in numbers_in(text) if not one.percent]
+            return any(Decimal(one.text) == number for one in written)
         case str():
             wanted = _plain(value)
-            words = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
+            words = whole(wanted)
             exact = bool(wanted) and value == value.strip()
             return exact and any(words.search(_plain(text)) for text in texts)
     return False
-
-
-def _number(written: str) -> int | float:
-    plain = written.replace(",", ".")
-    return float(plain) if "." in plain else int(plain)
 
 
 def _plain(text: str) -> str:

@@ -21,9 +21,11 @@ from turnstream.core.conversation import Activation, Conversation, Fact, LoopCal
 from turnstream.core.envelope import (
     AWAITED,
     FAILED,
+    INVALID,
     NOT_ANSWERED,
     NOT_MADE,
     SUPERSEDED,
+    UNKNOWN_TOOL,
     CallFault,
     Envelope,
     are_usable,
@@ -143,6 +145,43 @@ def with_answer_to_question(state: Conversation, field: str, text: str) -> Conve
         return state
     *earlier, last = activation.loop
     return _fitting(state, activation, (*earlier, _with_calls(last, told)))
+
+
+def may_try_again(envelope: Envelope, state: Conversation, *, retries: int) -> bool:
+    """Whether a model may still correct a call that it has just made wrongly.
+
+    Its tries are those of the tool, or of all tools that do not exist: replies in a row with such a
+    call that passes no gate. Whether sound calls were made beside it changes nothing, for a model
+    that repeats one beside others would never come to an end of its tries. A reply that calls the
+    tool well ends the row, and so does a message of the customer.
+
+    Args:
+        envelope: of the call. What kept it from being made may also be no fault of the model.
+        state: its activation open, the present reply not in its loop.
+        retries: how often it may be made anew.
+    """
+    kind = _kind_of_fault(envelope)
+    activation = state.activation
+    if kind is None or activation is None:
+        return True
+    tries = 0
+    for step in reversed(activation.loop):
+        if step.spoken != state.spoken:
+            break
+        if kind in [_kind_of_fault(one.outcome) for one in step.calls if one.outcome is not None]:
+            tries += 1
+        elif any(one.tool == kind and one.action_id is not None for one in step.calls):
+            break
+    return tries < retries
+
+
+def _kind_of_fault(envelope: Envelope) -> str | None:
+    match envelope.error:
+        case CallFault(code=code) if code == INVALID:
+            return envelope.name
+        case CallFault(code=code) if code == UNKNOWN_TOOL:
+            return ""
+    return None
 
 
 def envelope_of(fact: Fact, call: LoopCall, meaning: str | None = None) -> Envelope:

@@ -19,7 +19,7 @@ from turnstream.core.conversation import (
 from turnstream.core.events import LiveAction
 from turnstream.core.evolution import evolved
 from turnstream.core.observation import with_message
-from turnstream.core.publications import ActionEvent
+from turnstream.core.publications import ActionEvent, QuestionPayload
 from turnstream.core.rendering import as_text
 from turnstream.core.ruleset import Ruleset
 
@@ -89,10 +89,7 @@ def follow(state: Conversation, action: ActionEvent, ruleset: Ruleset) -> Conver
                 restricted=question.restricted,
                 asked_at=action.decided_at,
                 expires_at=question.expires_at,
-                # Which arguments were shown is not published: a yes is for the tool.
-                confirms=question.needed_for
-                if question.field == _confirmed_by(question.needed_for, ruleset)
-                else None,
+                confirms=question.confirms or _confirmed_tool(question, ruleset),
             ),
         )
     said = action.question or action.refusal or action.handoff
@@ -123,9 +120,10 @@ def follow_person(state: Conversation, live: LiveAction, ruleset: Ruleset) -> Co
     return evolved(state, phase="waiting_reply", open_question=question, unanswered=())
 
 
-def _confirmed_by(tool: str, ruleset: Ruleset) -> str | None:
-    definition = ruleset.catalog.tools.get(tool)
-    return definition.confirm if definition is not None else None
+def _confirmed_tool(question: QuestionPayload, ruleset: Ruleset) -> str | None:
+    """What a yes is for where an older version did not publish the call: its tool."""
+    tool = ruleset.catalog.tools.get(question.needed_for)
+    return question.needed_for if tool is not None and tool.confirm == question.field else None
 
 
 def _spent(activation: Activation, action: ActionEvent) -> Activation:
@@ -139,11 +137,13 @@ def _spent(activation: Activation, action: ActionEvent) -> Activation:
             arguments = _ARGUMENTS.validate_json(call.arguments_json)
         except ValidationError:
             return activation
-        called = {
-            **activation.called,
-            call_fingerprint(call.tool, arguments): activation.progress,
+        made = call_fingerprint(call.tool, arguments)
+        called = {**activation.called, made: activation.progress}
+        confirming = {
+            name: yes
+            for name, yes in activation.confirming.items()
+            if name not in (made, call.tool)
         }
-        confirming = {name: yes for name, yes in activation.confirming.items() if name != call.tool}
         return evolved(activation, called=called, confirming=confirming)
     return activation
 

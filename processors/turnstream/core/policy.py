@@ -13,6 +13,7 @@ tool's result, grants any.
 from typing import Final, assert_never
 
 from turnstream.core.agents import FinalAnswer
+from turnstream.core.allowed import listed
 from turnstream.core.arguments import find
 from turnstream.core.bounds import (
     ANSWER_CHARACTERS,
@@ -139,8 +140,7 @@ def _answer(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
     answer_id = proposal.answer_id
     answer = ruleset.catalog.answers.get(answer_id)
     if answer is None:
-        allowed = ", ".join(ruleset.catalog.answers)
-        return Fault("schema_fail", f"unknown answer; allowed: {allowed}")
+        return Fault("schema_fail", f"unknown answer; allowed: {listed(ruleset.catalog.answers)}")
     if answer.of_tool is not None:
         opened = open_activation(conversation).opened_at_input
         if not any(
@@ -181,7 +181,7 @@ def _final_answer(
         )
     if exceeds(output, OUTPUT_BYTES, characters=OUTPUT_BYTES):
         return Fault("schema_fail", f"final answer: more than {OUTPUT_BYTES} bytes of JSON")
-    return unless_doubtful(proposal, AnswerWith(None, text, output), ruleset)
+    return unless_doubtful(proposal, AnswerWith(None, text, output, final.version), ruleset)
 
 
 def _place(path: str, final: FinalAnswer) -> str:
@@ -207,7 +207,7 @@ def ask_for(
 def _ask(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> Verdict | Fault:
     field = proposal.missing_field or ""
     if field == FREE_TEXT or field not in ruleset.catalog.fields:
-        return Fault("schema_fail", f"unknown field; allowed: {', '.join(ruleset.catalog.fields)}")
+        return Fault("schema_fail", f"unknown field; allowed: {listed(ruleset.catalog.fields)}")
     needed_for = proposal.needed_for or _step_that_needs(field, conversation, ruleset)
     if needed_for is None or needed_for not in ruleset.plans:
         return Fault("contradiction", f"no step needs field {field!r}")
@@ -265,7 +265,7 @@ def _known(plan: ArgumentPlan, conversation: Conversation, tool: str, ruleset: R
 
 def _refuse(proposal: Proposal, ruleset: Ruleset) -> Verdict | Fault:
     if proposal.rule not in ruleset.catalog.rules or proposal.rule is None:
-        return Fault("schema_fail", f"unknown rule; allowed: {', '.join(ruleset.catalog.rules)}")
+        return Fault("schema_fail", f"unknown rule; allowed: {listed(ruleset.catalog.rules)}")
     return unless_doubtful(proposal, Refuse(proposal.rule), ruleset)
 
 

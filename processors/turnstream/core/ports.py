@@ -121,6 +121,8 @@ class Proposal:
     confidence: float
     confidence_kind: str
     """What the number means for this decider."""
+    scored: bool = True
+    """False where the decider gives no confidence at all; the number then is 0 and says nothing."""
     probabilities: Mapping[Action, float] = field(default_factory=dict)
     margin: float | None = None
     """Distance between the two best options, 0 to 1."""
@@ -182,6 +184,8 @@ class DeciderUnavailable(Exception):
         """
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.diagnostics: Mapping[str, JsonValue] = {}
+        """What the attempt took all the same, as in `Proposal.diagnostics`."""
 
 
 class DeciderRefused(DeciderUnavailable):
@@ -203,7 +207,7 @@ class DeciderRefused(DeciderUnavailable):
 ReconcileVerdict = Literal["found", "not_found", "unknown"]
 
 
-def _unwatched() -> None:
+def _unwatched(_arguments: Mapping[str, JsonValue]) -> None:
     """Let any call go out."""
 
 
@@ -219,8 +223,11 @@ class ToolCall:
     conversation_id: str
     traceparent: str | None = None
     """W3C Trace Context of the turn, where it has one."""
-    sending: Callable[[], None] = field(default=_unwatched, compare=False, repr=False)
-    """To be called right before the first byte goes out; what it raises is not to be caught."""
+    sending: Callable[[Mapping[str, JsonValue]], None] = field(
+        default=_unwatched, compare=False, repr=False
+    )
+    """To be called right before the first byte goes out, with the arguments as they stand in what
+    is about to leave; what it raises is not to be caught."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +241,14 @@ class ToolReply:
     outcome_unknown: bool = False
     """True when the call may have had its effect although it failed (a time-out, say)."""
     body_hash: str | None = None
+    """SHA-256 of the arguments as they stand in what was sent, see
+    :func:`turnstream.core.carried.hash_of`."""
     used_hash: str | None = None
+    """The same of those that the tool says it used."""
+    used: Mapping[str, JsonValue] | None = field(default=None, repr=False)
+    """The arguments that the tool says it used, where it shows them whole."""
+    raw: bytes | None = field(default=None, compare=False, repr=False)
+    """What came back, where it is no result: for the restricted sink alone."""
     retry_after_seconds: float | None = None
     """How long the other side wants to be left alone before the next attempt."""
 

@@ -55,6 +55,8 @@ class AnswerPayload(Event):
     output_json: str | None = None
     """The whole final answer of an agent that declares a schema for it; a JSON object, of which
     `text` is a part."""
+    output_version: str | None = None
+    """The version of that schema, as the agent declares it."""
 
 
 class CallPayload(Event):
@@ -97,6 +99,8 @@ class QuestionPayload(Event):
     restricted: bool = False
     """True when only a suggestion is a valid reply."""
     expires_at: Millis | None = None
+    confirms: str | None = None
+    """The call that a yes allows, where the question is for that: a hash of tool and arguments."""
 
 
 class RefusalPayload(Event):

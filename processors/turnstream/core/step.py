@@ -105,4 +105,4 @@ def _certain_to_end(taken: Step, cause: Input, ruleset: Ruleset) -> Step:
         if timer.kind == "conversation_close":
             return taken
     due_at = cause.now + ruleset.limits.conversation_ttl_ms
-    return Step(with_close_timer(state, due_at), taken.effects)
+    return Step(with_close_timer(state, due_at), taken.effects, taken.rejected)

@@ -24,6 +24,8 @@ class AnswerWith:
     text: str | None
     output: Mapping[str, JsonValue] | None = None
     """The whole final answer, of which the text is a part, where its agent declares a schema."""
+    output_version: str | None = None
+    """The declared version of that schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Fault:
     """What an agent model is told of each of its calls."""
     lacking: tuple[str, str] | None = None
     """The field that a call lacks, and its tool, where the customer can provide it."""
+    final: bool = False
+    """Whether the tries that there are have been used up."""
 
 
 def action_of(verdict: Verdict) -> Action:
@@ -164,15 +168,19 @@ V = TypeVar("V", AnswerWith, Call, Ask, Refuse)
 def unless_doubtful(proposal: Proposal, verdict: V, ruleset: Ruleset) -> V | HandOff:
     """Hold an action back when its confidence or margin is below what is demanded of it.
 
-    The catalog and a calibration may both demand something; the greater counts.
+    The catalog and a calibration may both demand something; the greater counts. A decider that
+    gives no confidence passes only where nothing is demanded, or the catalog says so.
     """
     thresholds = ruleset.catalog.thresholds
     action = action_of(verdict)
+    if not proposal.scored and thresholds.unscored == "accept":
+        return verdict
     least = max(thresholds.of(action), proposal.least_confidence)
     if isinstance(verdict, Call):
         least = max(least, ruleset.catalog.tools[verdict.tool].threshold or 0.0)
     if proposal.confidence < least:
-        return handed_off("below_threshold", f"{action} at {proposal.confidence:.3f}")
+        level = f"at {proposal.confidence:.3f}" if proposal.scored else "without a confidence"
+        return handed_off("below_threshold", f"{action} {level}")
     if proposal.margin is not None and proposal.margin < thresholds.near_tie_margin:
         return handed_off("near_tie", f"{action} with margin {proposal.margin:.3f}")
     return verdict

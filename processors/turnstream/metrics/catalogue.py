@@ -30,8 +30,12 @@ class Scope(Enum):
     TOPICS = "the logical names of the topics"
     TOOLS = "the names of the catalog's tools"
     DECIDERS = "the configured names of the deciders of the catalog's agents and of the shadow"
+    CURRENCIES = "the currencies of the configured prices, and USD"
     PARTITIONS = "the partition numbers that this process owns"
 
+
+AlteredAt = Literal["gated", "sent", "used"]
+"""Where the arguments of a call were found to differ from what was asked for."""
 
 Allowed = tuple[str, ...] | Scope
 Kind = Literal["counter", "gauge", "histogram"]
@@ -155,12 +159,51 @@ DECIDER_RETRIES: Final = _metric(
     decider=Scope.DECIDERS,
     failure=("timeout", "rate_limit", "unavailable"),
 )
+DECIDER_ATTEMPTS_FAILED: Final = _metric(
+    "decider_failed_attempts_total",
+    "counter",
+    "attempts",
+    "Attempts at a proposal that failed, the last ones included.",
+    decider=Scope.DECIDERS,
+    failure=("timeout", "rate_limit", "unavailable", "refused"),
+)
+DECIDER_TOKENS: Final = _metric(
+    "decider_tokens_total",
+    "counter",
+    "tokens",
+    "Tokens that models behind a decider read (in) and wrote (out), as far as they say so; replies "
+    "that were not used are among them.",
+    decider=Scope.DECIDERS,
+    direction=("in", "out"),
+)
+DECIDER_COST: Final = _metric(
+    "decider_cost_total",
+    "counter",
+    "currency_units",
+    "What models behind a decider cost, by its configured price, else by what is known of it.",
+    decider=Scope.DECIDERS,
+    currency=Scope.CURRENCIES,
+)
 DECIDER_BREAKER: Final = _metric(
     "decider_breaker_state",
     "gauge",
     "state",
     "0 while a decider is asked, 2 while it is left alone, 1 while one conversation tries it.",
     decider=Scope.DECIDERS,
+)
+MODEL_CALLS_REJECTED: Final = _metric(
+    "model_calls_rejected_total",
+    "counter",
+    "calls",
+    "Calls that an agent model asked for and that did not pass a gate.",
+    tool=Scope.TOOLS,
+    gate=("parse", "schema", "provenance", "rule", "unknown_tool"),
+)
+RAW_TEXTS_LOST: Final = _metric(
+    "raw_texts_lost_total",
+    "counter",
+    "texts",
+    "Raw texts that could not be written to the restricted sink.",
 )
 OUTCOMES: Final = _metric(
     "outcomes_total",
@@ -218,6 +261,15 @@ TOOL_SCHEMA_CHANGES: Final = _metric(
     "calls",
     "Calls that were not made because the server lists another input schema than the catalog's.",
     tool=Scope.TOOLS,
+)
+TOOL_ARGUMENTS_ALTERED: Final = _metric(
+    "tool_arguments_altered_total",
+    "counter",
+    "calls",
+    "Calls whose arguments differ from what was asked for: from the model's, in what was about to "
+    "leave, in what the tool says it used. None should be: see the log.",
+    tool=Scope.TOOLS,
+    stage=get_args(AlteredAt),
 )
 AGENTS_TOLD: Final = _metric(
     "agents_told_total",

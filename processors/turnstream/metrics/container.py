@@ -42,6 +42,9 @@ PendingSource = Callable[[], Iterable[Pending]]
 """Tells the open questions of the partitions owned now; called from the scrape's thread."""
 
 
+_LIST_PRICES: Final = "USD"
+"""The currency of the prices that providers publish."""
+
 _BREAKER_STATES: Final = ("closed", "half_open", "open")
 """In the order of the gauge's values."""
 
@@ -58,6 +61,7 @@ class Metrics:
         registry: where they are exposed.
         tools: the names of the catalog's tools.
         deciders: the configured names of the deciders of the catalog's agents and of the shadow.
+        currencies: the currencies of the configured prices.
         topics: physical topic name to the logical name that is exposed.
     """
 
@@ -67,12 +71,14 @@ class Metrics:
         *,
         tools: Collection[str] = (),
         deciders: Collection[str] = (),
+        currencies: Collection[str] = (),
         topics: Mapping[str, str] | None = None,
     ) -> None:
         self._topics = dict(topics or {})
         self.closed_lists: Mapping[Scope, frozenset[str]] = {
             Scope.TOOLS: frozenset(tools),
             Scope.DECIDERS: frozenset(deciders),
+            Scope.CURRENCIES: frozenset(currencies) | {_LIST_PRICES},
             Scope.TOPICS: frozenset(self._topics.values()),
         }
         # The creation time of each counter would double the number of series for no dashboard.
@@ -137,11 +143,32 @@ class Metrics:
         """An attempt at a proposal failed and is followed by another."""
         self._count(catalogue.DECIDER_RETRIES, decider, failure)
 
+    def decider_attempt_failed(self, decider: str, *, failure: str) -> None:
+        """An attempt at a proposal failed, whatever follows."""
+        self._count(catalogue.DECIDER_ATTEMPTS_FAILED, decider, failure)
+
+    def decider_read_and_wrote(self, decider: str, *, read: int, written: int) -> None:
+        """A reply took so many tokens."""
+        self._count(catalogue.DECIDER_TOKENS, decider, "in", amount=read)
+        self._count(catalogue.DECIDER_TOKENS, decider, "out", amount=written)
+
+    def decider_cost(self, decider: str, cost: float, *, currency: str) -> None:
+        """A reply cost so much."""
+        self._count(catalogue.DECIDER_COST, decider, currency, amount=cost)
+
     def watch_deciders(self, states: BreakerSource) -> None:
         """Take the gauge of the deciders' breakers from `states` at each scrape."""
         # Only those that this process asks: the shadow's has no breaker in `decide`.
         own = self.closed_lists[Scope.DECIDERS] & states().keys()
         _watch(self._decider_breaker, own, states)
+
+    def model_call_rejected(self, tool: str, *, gate: str) -> None:
+        """A call that an agent model asked for did not pass a gate."""
+        self._count(catalogue.MODEL_CALLS_REJECTED, tool, gate)
+
+    def raw_text_lost(self) -> None:
+        """A raw text could not be written to the restricted sink."""
+        self._count(catalogue.RAW_TEXTS_LOST)
 
     def outcome(self, *, of: str, outcome: str) -> None:
         """A turn, reply or question ended without an action of its own."""
@@ -172,6 +199,10 @@ class Metrics:
     def tool_schema_changed(self, tool: str) -> None:
         """A call was not made: its tool is not what the catalog says."""
         self._count(catalogue.TOOL_SCHEMA_CHANGES, tool)
+
+    def tool_arguments_altered(self, tool: str, *, stage: str) -> None:
+        """A call does not carry what was asked for."""
+        self._count(catalogue.TOOL_ARGUMENTS_ALTERED, tool, stage)
 
     def agent_told(self, *, told: bool) -> None:
         """A handoff to a queue with an agent has been told to it, or could not be."""

@@ -24,11 +24,12 @@ a rebalance begins it anew. How old a *turn* may be is another limit (`max_turn_
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 import structlog
+from pydantic import JsonValue
 
 from turnstream.core.effects import Undecided
 from turnstream.core.ports import (
@@ -40,6 +41,7 @@ from turnstream.core.ports import (
 )
 from turnstream.metrics import Metrics
 from turnstream.roles.breaker import CircuitBreaker
+from turnstream.roles.spending import Spending, count_spent
 from turnstream.stream.backoff import backoff
 
 log = structlog.get_logger(__name__)
@@ -148,6 +150,7 @@ class Asking:
         until: float,
         seed: str,
         begun: Begun | None = None,
+        spending: Spending | None = None,
     ) -> Proposal | Undecided:
         """Get a proposal, or why there is none.
 
@@ -158,10 +161,12 @@ class Asking:
             until: the end of the input's patience; see `until`.
             seed: names the input; waits are spread by it.
             begun: the first attempt, where it has begun already.
+            spending: what the decision has taken so far; it is added to.
 
         Raises:
             LaneClosing: the partition is given up.
         """
+        spending = Spending() if spending is None else spending
         for attempt in range(1, self._effort.attempts + 1):
             if begun is None and not await self._allowed(provider, lane=lane, until=until):
                 left_alone = provider.is_open()
@@ -169,8 +174,10 @@ class Asking:
                 return Undecided(f"{why}: no attempt begins after {self._effort.patience:g} s")
             reply = await self._attempt(provider, request, begun)
             begun = None
+            self._count(provider, reply)
             if isinstance(reply, Proposal):
-                return reply
+                return spending.reply(reply)
+            spending.failure(_kind(reply), _spent(reply))
             if isinstance(reply, DeciderRefused):
                 log.error(
                     "decider refuses our requests", decider=provider.name, problem=reply.problem
@@ -187,6 +194,11 @@ class Asking:
             self._metrics.decider_retried(provider.name, failure=_kind(reply))
             await lane.rest(wait)
         return Undecided(f"no proposal in {self._effort.attempts} attempts")
+
+    def _count(self, provider: Provider, reply: Proposal | Failure) -> None:
+        if not isinstance(reply, Proposal):
+            self._metrics.decider_attempt_failed(provider.name, failure=_kind(reply))
+        count_spent(self._metrics, provider.name, _spent(reply))
 
     async def _allowed(self, provider: Provider, *, lane: Resting, until: float) -> bool:
         """Wait until the decider may be asked; false when the patience is over."""
@@ -229,7 +241,14 @@ def _retry_after(failure: Failure) -> float:
     return wanted if wanted is not None and math.isfinite(wanted) and wanted > 0 else 0.0
 
 
-def _kind(failure: Failure) -> Literal["timeout", "rate_limit", "unavailable"]:
+def _spent(reply: Proposal | Failure) -> Mapping[str, JsonValue]:
+    """What an attempt took, as far as it says so."""
+    return reply.diagnostics if isinstance(reply, Proposal | DeciderUnavailable) else {}
+
+
+def _kind(failure: Failure) -> Literal["timeout", "rate_limit", "unavailable", "refused"]:
     if isinstance(failure, TimeoutError):
         return "timeout"
+    if isinstance(failure, DeciderRefused):
+        return "refused"
     return "rate_limit" if _retry_after(failure) else "unavailable"

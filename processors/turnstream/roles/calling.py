@@ -9,11 +9,13 @@ import structlog
 from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolBinding, ToolCall, ToolReply
 from turnstream.metrics import Metrics
+from turnstream.roles.alterations import Alterations, AlteredError
 from turnstream.roles.breaker import BreakerState, CircuitBreaker
 from turnstream.roles.journal import Execution
 from turnstream.stream import LaneContext, failpoints
 from turnstream.stream.backoff import backoff
 from turnstream.tools.errors import (
+    ARGUMENTS_ALTERED,
     INVALID_ARGUMENT,
     MISCONFIGURED,
     SCHEMA_CHANGED,
@@ -26,7 +28,7 @@ log = structlog.get_logger(__name__)
 _NOBODY_THERE: Final = frozenset({TIMEOUT, UNAVAILABLE})
 """What counts against a tool; any other reply shows that somebody is there."""
 
-_NEVER_SENT: Final = frozenset({INVALID_ARGUMENT, MISCONFIGURED, SCHEMA_CHANGED})
+_NEVER_SENT: Final = frozenset({INVALID_ARGUMENT, MISCONFIGURED, SCHEMA_CHANGED, ARGUMENTS_ALTERED})
 """What says nothing of the tool: the call did not leave this process."""
 
 
@@ -70,6 +72,7 @@ class ToolCalls:
         *,
         definitions: Mapping[str, Tool],
         metrics: Metrics,
+        alterations: Alterations,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with every breaker closed.
@@ -78,10 +81,13 @@ class ToolCalls:
             bindings: tool name to its binding.
             definitions: tool name to its definition.
             metrics: where calls are counted and breakers shown.
+            alterations: compares what is sent and used with what was asked for.
             clock: a clock that never goes back, in seconds.
         """
         self._bindings = bindings
+        self._definitions = definitions
         self._metrics = metrics
+        self._alterations = alterations
         self._breakers = {
             name: CircuitBreaker(
                 failures=definitions[name].breaker.failures,
@@ -116,10 +122,13 @@ class ToolCalls:
     async def attempt(self, call: ToolCall) -> ToolReply:
         """Make one attempt at a call."""
         begun = time.perf_counter()
-        work = self._bindings[call.tool].call(call)
+        work = self._bindings[call.tool].call(self._alterations.watched(call))
         if failpoints.armed is not None:
             work = failpoints.armed.during("during_call", work)
-        reply = await work
+        try:
+            reply = await work
+        except AlteredError as altered:
+            reply = self._alterations.unsent(call, altered)
         self._metrics.tool_attempted(call.tool, seconds=time.perf_counter() - begun)
         if reply.error_code == SCHEMA_CHANGED:
             self._metrics.tool_schema_changed(call.tool)
@@ -127,7 +136,9 @@ class ToolCalls:
                 "a tool is not what the catalog says", tool=call.tool, how=reply.error_message
             )
         self._note(call.tool, reply)
-        return reply
+        if reply.error_code == ARGUMENTS_ALTERED:
+            return reply
+        return self._alterations.after(call, reply, tool=self._definitions[call.tool])
 
     async def reconcile(
         self, call: ToolCall, *, tool: Tool, lane: LaneContext[Execution]

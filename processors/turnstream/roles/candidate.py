@@ -15,6 +15,7 @@ from turnstream.core.step import step
 from turnstream.metrics import Metrics
 from turnstream.roles.asking import Asking, Provider, Resting
 from turnstream.roles.shadowing import HeardInput
+from turnstream.roles.spending import Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Candidate:
         cause = _cause(conversation_id, one)
         outcome = step(mirror, cause, self.ruleset)
         heard = _undecided(outcome, mirror)
+        spending = Spending()
         while outcome.effects and isinstance(last := outcome.effects[-1], Propose):
             reply = await self._asking.ask(
                 self._provider,
@@ -96,6 +98,7 @@ class Candidate:
                 lane=lane,
                 until=until,
                 seed=f"{one.topic}/{one.source.partition}/{one.offset}",
+                spending=spending,
             )
             if isinstance(reply, Undecided):
                 self._metrics.decider_failed("unavailable")

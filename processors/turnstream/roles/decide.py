@@ -45,6 +45,9 @@ from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.pending import PendingQuestions
 from turnstream.roles.providers import closing, effort_of, providers_of
 from turnstream.roles.publishing import Publisher
+from turnstream.roles.raw_sink import RawSink
+from turnstream.roles.rejections import Rejections
+from turnstream.roles.spending import Spending, count_spent
 from turnstream.stream import DeadLetter as Letter
 from turnstream.stream import DeadLetterReason as LetterReason
 from turnstream.stream import (
@@ -101,6 +104,7 @@ class DecideHandler:
         metrics: Metrics,
         pending: PendingQuestions,
         now_ms: Callable[[], int],
+        raw: RawSink | None = None,
     ) -> None:
         """Prepare.
 
@@ -113,6 +117,7 @@ class DecideHandler:
             metrics: where decisions are counted.
             pending: keeps count of the open questions of the partitions owned here.
             now_ms: the wall clock.
+            raw: where the arguments of rejected calls go; nowhere when None.
         """
         self._intake = intake
         self._publisher = publisher
@@ -122,6 +127,7 @@ class DecideHandler:
         self._metrics = metrics
         self._pending = pending
         self._now_ms = now_ms
+        self._rejections = Rejections(ruleset.catalog.tools, metrics=metrics, raw=raw)
 
     def admit(self, record: Record) -> tuple[bytes, Event]:
         """Decode and check a record of any of the six sources."""
@@ -153,6 +159,8 @@ class DecideHandler:
             if not isinstance(begun, Proposal):
                 return self._ask(record, event, outcome, cause, lane=lane, begun=begun)
             self._metrics.proposed(time.perf_counter() - asked_at)
+            if begun.diagnostics:
+                count_spent(self._metrics, provider.name, begun.diagnostics)
             yield
             outcome = self._stepped(outcome, cause, request, begun)
         raise AssertionError(f"no decision after {_MAX_PASSES} passes")
@@ -225,6 +233,7 @@ class DecideHandler:
     ) -> Handled[Conversation]:
         """Ask until the conversation rests; without a proposal a person takes over."""
         until = self._asking.until()
+        spending = Spending()
         source = cause.source
         while (request := _asked(outcome)) is not None:
             reply = await self._asking.ask(
@@ -234,6 +243,7 @@ class DecideHandler:
                 until=until,
                 seed=f"{source.topic}/{source.partition}/{source.offset}",
                 begun=begun,
+                spending=spending,
             )
             begun = None
             # Deadlines count from the decision: after a long wait a call would else be late at
@@ -250,6 +260,14 @@ class DecideHandler:
         self, outcome: Step, cause: Input, request: DecisionRequest, reply: Proposal
     ) -> Step:
         following = step(outcome.state, cause.with_event(reply), self._ruleset)
+        if following.rejected:
+            asked_for = outcome.state.activation
+            self._rejections.note(
+                following.rejected,
+                reply,
+                cause,
+                turn_id=asked_for.turn_id if asked_for is not None else None,
+            )
         if _asked(following) is not None or (
             # After the last fault a person is asked, or the customer. Some proposals do so as
             # well, so what followed does not tell them apart.
@@ -331,6 +349,7 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
     pending = PendingQuestions(topic=deployment.topic("conversation.turns"))
     deployment.metrics.watch_pending(pending.report)
     providers = providers_of(deployment)
+    raw = deployment.raw_sink("decide")
     handler = DecideHandler(
         intake=deployment.intake(SOURCES, role="decide"),
         publisher=deployment.publisher("decide"),
@@ -340,6 +359,7 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
         metrics=deployment.metrics,
         pending=pending,
         now_ms=deployment.now_ms,
+        raw=raw,
     )
     return StreamRole(
         name="decide",
@@ -349,5 +369,5 @@ def build(deployment: Deployment) -> StreamRole[Conversation, Event]:
         writes=WRITES,
         rejects=frozenset(SOURCES),
         owned=pending,
-        close=closing(providers.values()),
+        close=closing(providers.values(), raw=raw),
     )

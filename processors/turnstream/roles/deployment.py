@@ -2,7 +2,7 @@
 
 import importlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from turnstream.config import (
     PythonSettings,
     Settings,
 )
+from turnstream.config.connectors import Price
 from turnstream.core.definitions import Catalog
 from turnstream.core.errors import DefinitionError
 from turnstream.core.ports import Decider
@@ -33,6 +34,7 @@ from turnstream.models.catalog_rules import CatalogRules
 from turnstream.roles.calibrations import with_calibration
 from turnstream.roles.intake import Intake
 from turnstream.roles.publishing import Publisher
+from turnstream.roles.raw_sink import RawSink, RawSinkError
 from turnstream.stream import Handler, StateFormat
 from turnstream.stream.codec import Codec
 from turnstream.stream.partitioner import partitioner
@@ -104,20 +106,31 @@ class Candidate:
             answer_checks=answer_checks(self.loaded.catalog),
         )
 
-    def calibrated(self, name: str, path: Path | None) -> Decider:
+    def calibrated(
+        self, name: str, path: Path | None, *, agents: Collection[str] | None = None
+    ) -> Decider:
         """Make a configured decider that follows a calibration file, where one is given.
+
+        Args:
+            name: of its section.
+            path: the file.
+            agents: that it decides for; every agent of the catalog by default.
 
         Raises:
             CalibrationRefused: the file cannot be read, or was made for other versions.
             DeploymentError: no such decider is configured, or its factory cannot be used.
         """
-        decider = self.decider(name)
+        decider = self.decider(name, agents=agents)
         if path is None:
             return decider
         return with_calibration(decider, path, decision_version=self.loaded.decision_version)
 
-    def decider(self, name: str) -> Decider:
+    def decider(self, name: str, *, agents: Collection[str] | None = None) -> Decider:
         """Make a configured decider.
+
+        Args:
+            name: of its section.
+            agents: that it decides for; every agent of the catalog by default.
 
         Raises:
             CatalogError: its provider cannot be told of a tool without loss.
@@ -137,26 +150,35 @@ class Candidate:
                 made = made_by(options, catalog, where=f"deciders.{name}", method="propose")
                 return cast("Decider", made)
             case DecisionsSettings():
-                return self._decision_model(options, name)
+                return self._decision_model(options, name, agents)
             case _:
-                return self._agent_model(options, name)
+                return self._agent_model(options, name, agents)
 
-    def _agent_model(self, options: ConnectorSettings, name: str) -> Decider:
+    def _agent_model(
+        self, options: ConnectorSettings, name: str, agents: Collection[str] | None
+    ) -> Decider:
         # Imported here: whoever has no such decider needs none of its libraries.
         from turnstream.models.connectors import agent_model  # noqa: PLC0415
         from turnstream.roles.surfaces import check_surfaces  # noqa: PLC0415
 
-        check_surfaces(self.loaded, options, decider=name)
+        catalog = self.loaded.catalog
+        if agents is not None:
+            served = {one: catalog.agents[one] for one in agents}
+            catalog = catalog.model_copy(update={"agents": served})
+        check_surfaces(self.loaded, options, decider=name, agents=catalog.agents.values())
         try:
             return agent_model(
                 options,
-                catalog=self.loaded.catalog,
+                catalog=catalog,
                 decision_version=self.loaded.decision_version,
+                name=name,
             )
         except DefinitionError as error:
             raise DeploymentError(f"deciders.{name}: {error}") from error
 
-    def _decision_model(self, options: DecisionsSettings, name: str) -> Decider:
+    def _decision_model(
+        self, options: DecisionsSettings, name: str, agents: Collection[str] | None
+    ) -> Decider:
         # Imported here: whoever has no such decider needs no HTTP client.
         from turnstream.models.decisions_api import DecisionModel  # noqa: PLC0415
 
@@ -166,7 +188,7 @@ class Candidate:
                 options,
                 catalog=self.loaded.catalog,
                 decision_version=self.loaded.decision_version,
-                arguments=None if writer is None else self.decider(writer),
+                arguments=None if writer is None else self.decider(writer, agents=agents),
             )
         except DefinitionError as error:
             raise DeploymentError(f"deciders.{name}: {error}") from error
@@ -228,11 +250,15 @@ class Deployment:
             DeploymentError: a decider cannot be made.
         """
         check_deciders(self.loaded, {EMBEDDED_DECIDER, *self.settings.deciders})
-        made: dict[str, Decider] = {}
-        for agent in self.catalog.agents.values():
-            if agent.decider not in made:
-                path = self.settings.decide.calibrations.get(agent.decider)
-                made[agent.decider] = self.main.calibrated(agent.decider, path)
+        served: dict[str, list[str]] = {}
+        for name, agent in self.catalog.agents.items():
+            served.setdefault(agent.decider, []).append(name)
+        made = {
+            decider: self.main.calibrated(
+                decider, self.settings.decide.calibrations.get(decider), agents=agents
+            )
+            for decider, agents in served.items()
+        }
         return {name: made[agent.decider] for name, agent in self.catalog.agents.items()}
 
     @cached_property
@@ -251,6 +277,7 @@ class Deployment:
                 self.settings.shadow.decider,
                 *(agent.decider for agent in self.catalog.agents.values()),
             },
+            currencies=currencies_of(self.settings),
             topics={names.name(topic): topic for topic in _KNOWN_TOPICS},
         )
 
@@ -285,9 +312,35 @@ class Deployment:
             max_record_bytes=self.settings.stream.max_record_bytes,
         )
 
+    def raw_sink(self, role: str) -> RawSink | None:
+        """Where a role keeps raw texts; None where the deployment keeps none.
+
+        Raises:
+            DeploymentError: its folder cannot be used.
+        """
+        options = self.settings.raw_sink
+        if options.directory is None:
+            return None
+        try:
+            return RawSink(
+                options.directory,
+                role=role,
+                max_bytes=options.max_bytes,
+                files=options.files,
+                lost=self.metrics.raw_text_lost,
+            )
+        except RawSinkError as error:
+            raise DeploymentError(str(error)) from error
+
     def publisher(self, role: str) -> Publisher:
         """Encodes the events of a role."""
         return Publisher(self.codec, self.settings.topics, role=role)
+
+
+def currencies_of(settings: Settings) -> frozenset[str]:
+    """The currencies of all prices that are configured."""
+    prices = [getattr(one, "price", None) for one in settings.deciders.values()]
+    return frozenset(price.currency for price in prices if isinstance(price, Price))
 
 
 def made_by(

@@ -17,6 +17,7 @@ knows, the outcome is `outcome_unknown`, and it is never called a second time.
 A handoff to a queue that has an agent is told to it, see :mod:`turnstream.roles.handing`.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,6 +28,7 @@ from turnstream.core.ports import HandoffAgent, ToolBinding
 from turnstream.core.publications import ActionEvent
 from turnstream.core.ruleset import Ruleset
 from turnstream.metrics import Metrics
+from turnstream.roles.alterations import Alterations
 from turnstream.roles.calling import ToolCalls, repeatable
 from turnstream.roles.deployment import Deployment, DeploymentError, StreamRole
 from turnstream.roles.gate import Gate, denied, unavailable
@@ -34,6 +36,7 @@ from turnstream.roles.handing import Handoffs
 from turnstream.roles.intake import Intake
 from turnstream.roles.journal import LOST, Execution, journal_format
 from turnstream.roles.publishing import Publisher
+from turnstream.roles.raw_sink import RawSink
 from turnstream.roles.reporting import Ended, Reporter, passed
 from turnstream.roles.undertaking import Undertakings
 from turnstream.stream import (
@@ -66,6 +69,7 @@ class ExecuteHandler:
         retention_ms: int,
         now_ms: Callable[[], int],
         agents: Mapping[str, HandoffAgent] | None = None,
+        raw: RawSink | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
@@ -80,15 +84,25 @@ class ExecuteHandler:
             retention_ms: how long the journal remembers a call.
             now_ms: the wall clock.
             agents: queue to the agent that is told of its handoffs.
+            raw: where replies go that are no results; nowhere when None.
             clock: a clock that never goes back, in seconds.
         """
         self._intake = intake
         self._ruleset = ruleset
+        alterations = Alterations(ruleset, metrics=metrics)
         self._calls = ToolCalls(
-            tools, definitions=ruleset.catalog.tools, metrics=metrics, clock=clock
+            tools,
+            definitions=ruleset.catalog.tools,
+            metrics=metrics,
+            alterations=alterations,
+            clock=clock,
         )
         self._gate = Gate(
-            ruleset, callable_tools=self._calls, retention_ms=retention_ms, now_ms=now_ms
+            ruleset,
+            callable_tools=self._calls,
+            alterations=alterations,
+            retention_ms=retention_ms,
+            now_ms=now_ms,
         )
         self._undertakings = Undertakings(
             self._calls,
@@ -101,6 +115,7 @@ class ExecuteHandler:
             ),
             metrics=metrics,
             now_ms=now_ms,
+            raw=raw,
         )
 
         self._handoffs = Handoffs(
@@ -261,12 +276,15 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
         egress_allow=settings.execute.egress_allow,
     )
     agents = _agents(deployment)
+    raw = deployment.raw_sink("execute")
 
     async def close() -> None:
         for binding in tools.values():
             await binding.close()
         for agent in agents.values():
             await agent.close()
+        if raw is not None:
+            await asyncio.to_thread(raw.close)
 
     return StreamRole(
         name="execute",
@@ -276,6 +294,7 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
             ruleset=deployment.ruleset,
             tools=tools,
             agents=agents,
+            raw=raw,
             metrics=deployment.metrics,
             max_record_bytes=settings.stream.max_record_bytes,
             retention_ms=retention_ms,

@@ -9,6 +9,7 @@ from turnstream.core.definitions import Tool
 from turnstream.core.events import ToolError
 from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.core.ruleset import Ruleset
+from turnstream.roles.alterations import Alterations
 from turnstream.roles.journal import is_expired
 from turnstream.roles.reporting import Ended
 
@@ -21,6 +22,7 @@ class Gate:
         ruleset: Ruleset,
         *,
         callable_tools: Container[str],
+        alterations: Alterations,
         retention_ms: int,
         now_ms: Callable[[], int],
     ) -> None:
@@ -29,11 +31,13 @@ class Gate:
         Args:
             ruleset: the live catalog and its argument checks.
             callable_tools: the names of the tools that are bound.
+            alterations: compares a call with what the model asked for.
             retention_ms: how long the journal remembers a call.
             now_ms: the wall clock.
         """
         self._ruleset = ruleset
         self._tools = callable_tools
+        self._alterations = alterations
         self._retention_ms = retention_ms
         self._now_ms = now_ms
 
@@ -49,9 +53,9 @@ class Gate:
             return denied("missing_permission", f"the session lacks {', '.join(lacking)}")
         if tool.data_scope == "own" and not call.subject_id:
             return denied("missing_subject", "the session names no authenticated customer")
-        return self._argument_fault(call)
+        return self._argument_fault(action, call)
 
-    def _argument_fault(self, call: CallPayload) -> Ended | None:
+    def _argument_fault(self, action: ActionEvent, call: CallPayload) -> Ended | None:
         arguments = arguments_of(call)
         if arguments is None:
             error = ToolError(code="invalid_argument", message="the arguments are not an object")
@@ -59,7 +63,10 @@ class Gate:
         check = self._ruleset.checks.get(call.tool)
         fault = check(arguments) if check is not None else None
         if fault is None:
-            return None
+            altered = self._alterations.before(action, call, arguments)
+            if altered is None:
+                return None
+            return denied(altered.error_code or "", altered.error_message)
         error = ToolError(
             code="invalid_argument", message=fault.message, path=fault.path, keyword=fault.keyword
         )

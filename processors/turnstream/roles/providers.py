@@ -1,13 +1,21 @@
 """The deciders of a process, each with what is known of its health."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+import structlog
+
+from turnstream.catalog.unscored import unscored_advice
 from turnstream.config import AskingSettings
+from turnstream.config.connectors import unscored_in
 from turnstream.core.ports import Decider
 from turnstream.roles.asking import Effort, Provider
 from turnstream.roles.breaker import CircuitBreaker
 from turnstream.roles.deployment import Candidate, Deployment
+from turnstream.roles.raw_sink import RawSink
+
+log = structlog.get_logger(__name__)
 
 
 def effort_of(settings: AskingSettings) -> Effort:
@@ -31,6 +39,10 @@ def providers_of(deployment: Deployment) -> Mapping[str, Provider]:
             named[name] = _provider(name, decider, deployment.settings.decide)
         found[agent] = named[name]
     _watch(deployment, named)
+    for place, advice in unscored_advice(
+        deployment.catalog, unscored_in(deployment.settings.deciders)
+    ):
+        log.warning("decider without confidence", agent=place[1], advice=advice)
     return found
 
 
@@ -43,8 +55,10 @@ def candidate_of(deployment: Deployment, candidate: Candidate) -> Provider:
     return made
 
 
-def closing(providers: Iterable[Provider]) -> Callable[[], Awaitable[None]]:
-    """What releases the connections that deciders hold, each once."""
+def closing(
+    providers: Iterable[Provider], *, raw: RawSink | None = None
+) -> Callable[[], Awaitable[None]]:
+    """What releases the connections that deciders hold, each once, and ends the raw sink."""
     deciders = {id(one.decider): one.decider for one in providers}
 
     async def close() -> None:
@@ -52,6 +66,8 @@ def closing(providers: Iterable[Provider]) -> Callable[[], Awaitable[None]]:
             release = getattr(decider, "close", None)
             if release is not None:
                 await release()
+        if raw is not None:
+            await asyncio.to_thread(raw.close)
 
     return close
 

@@ -7,6 +7,7 @@ from typing import Final, cast
 
 import orjson
 
+from turnstream.core.carried import hash_of
 from turnstream.core.definitions import Tool
 from turnstream.core.events import ToolError, ToolOutcome, ToolResult
 from turnstream.core.ports import ToolReply
@@ -138,7 +139,7 @@ class Reporter:
             outcome=ended.outcome,
             attempts=ended.attempts,
             versions=action.versions,
-            arguments_hash=_sha256(_as_given(call).encode()),
+            arguments_hash=_given_hash(call),
             body_hash=reply.body_hash if reply is not None else None,
             used_hash=reply.used_hash if reply is not None else None,
             occurred_at=self._now_ms(),
@@ -152,10 +153,15 @@ def passed(state: Execution, record: Record) -> Execution:
     return replace(state, watermarks={**state.watermarks, record.topic: record.offset})
 
 
-def _as_given(call: CallPayload) -> str:
-    """The arguments before code dropped or filled in anything."""
+def _given_hash(call: CallPayload) -> str:
+    """The hash of the arguments before code dropped or filled in anything."""
     given = call.model_arguments_json
-    return given if given is not None else call.arguments_json
+    if given is None:
+        given = call.arguments_json
+    try:
+        return hash_of(orjson.loads(given))
+    except orjson.JSONDecodeError:
+        return _sha256(given.encode())  # such a call is refused, and its result says so
 
 
 def _sha256(content: bytes) -> str:

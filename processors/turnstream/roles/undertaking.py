@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 import structlog
+from pydantic import JsonValue
 
 from turnstream.core.definitions import Tool
 from turnstream.core.events import ToolError, ToolOutcome
@@ -19,8 +20,10 @@ from turnstream.roles.calling import ToolCalls, pause, repeatable
 from turnstream.roles.gate import Gate, arguments_of
 from turnstream.roles.journal import Execution
 from turnstream.roles.publishing import traceparent_of
+from turnstream.roles.raw_sink import RawSink
 from turnstream.roles.reporting import Ended, Reporter
 from turnstream.stream import Handled, LaneContext, Record, failpoints
+from turnstream.tools.errors import ARGUMENTS_ALTERED
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +39,7 @@ class Undertakings:
         reports: Reporter,
         metrics: Metrics,
         now_ms: Callable[[], int],
+        raw: RawSink | None = None,
     ) -> None:
         """Prepare.
 
@@ -45,12 +49,14 @@ class Undertakings:
             reports: turns ends into what is committed.
             metrics: where calls are counted.
             now_ms: the wall clock.
+            raw: where replies go that are no results; nowhere when None.
         """
         self._calls = calls
         self._gate = gate
         self._reports = reports
         self._metrics = metrics
         self._now_ms = now_ms
+        self._raw = raw
 
     async def begin(
         self,
@@ -121,8 +127,20 @@ class Undertakings:
         request = _request(record, action, call)
         if tool.effect == "write":
             lane.ensure_owned()
-            request = replace(request, sending=lane.ensure_owned)
-        return await self._calls.attempt(request)
+            request = replace(request, sending=lambda _: lane.ensure_owned())
+        reply = await self._calls.attempt(request)
+        if reply.raw is not None and self._raw is not None:
+            about: dict[str, JsonValue] = {
+                "at": self._now_ms(),
+                "conversation_id": action.conversation_id,
+                "turn_id": action.turn_id,
+                "action_id": action.action_id,
+                "tool_call_id": call.tool_call_id,
+                "tool": call.tool,
+                "error": reply.error_code,
+            }
+            self._raw.put(reply.raw.decode(errors="replace"), about)
+        return reply
 
     # --- calls that nobody has a reply of -------------------------------------------------------
 
@@ -185,7 +203,10 @@ class Undertakings:
     ) -> Handled[Execution]:
         """End a call; where its outcome is unknown, the tool may know."""
         call = cast("CallPayload", action.call)
-        if ended.outcome == "outcome_unknown" and self._calls.reconciles(call.tool):
+        # What was carried out in place of an altered call is not the call, whatever the tool finds.
+        altered = ended.error is not None and ended.error.code == ARGUMENTS_ALTERED
+        unknown = ended.outcome == "outcome_unknown" and not altered
+        if unknown and self._calls.reconciles(call.tool):
             found = await self._calls.reconcile(
                 _request(record, action, call), tool=tool, lane=lane
             )

@@ -69,7 +69,8 @@ class Followed:
     """Of the latest label."""
     closed: bool = False
     updated_at: int = 0
-    """Time of the latest message, milliseconds UTC."""
+    """Time of the latest message, milliseconds UTC; no later than that of its record, since a
+    sender's clock that is ahead would keep the window for ever."""
     turn_ids: tuple[str, ...] = ()
     """Of the latest turns, those that have left the window included, oldest first."""
     action_ids: tuple[str, ...] = ()
@@ -84,7 +85,14 @@ def followed(
     record: Record, event: Event, state: Followed | None
 ) -> tuple[Followed, Ending | None]:
     """The window with an event taken in, and the ending that can be labelled now."""
-    window = passed(state, record)
+    window, ending = _followed(passed(state, record), event)
+    if record.timestamp > 0 and window.updated_at > record.timestamp:
+        before = state.updated_at if state is not None else 0
+        window = replace(window, updated_at=max(before, record.timestamp))
+    return window, ending
+
+
+def _followed(window: Followed, event: Event) -> tuple[Followed, Ending | None]:
     match event:
         case ConversationTurn():
             return _heard(window, event)

@@ -4,8 +4,10 @@ A tool's own business errors are the catalog's. Messages are written here or in 
 by the other side: a reply may hold secrets, or a text that speaks to a model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
+
+from pydantic import JsonValue
 
 from turnstream.core.definitions import Tool
 from turnstream.core.errors import TurnstreamError
@@ -25,6 +27,8 @@ MISCONFIGURED: Final = "misconfigured"
 """The call could not be made at all: a secret is missing."""
 SCHEMA_CHANGED: Final = "schema_changed"
 """The server does not list the tool with the catalog's input schema; nothing was called."""
+ARGUMENTS_ALTERED: Final = "arguments_altered"
+"""What was sent, or what the tool says it used, is not what the call asked for: a fault of ours."""
 
 _OWN: Final = frozenset(
     {
@@ -35,6 +39,7 @@ _OWN: Final = frozenset(
         INVALID_ARGUMENT,
         MISCONFIGURED,
         SCHEMA_CHANGED,
+        ARGUMENTS_ALTERED,
     }
 )
 """Said here and not by a tool, even where a catalog lists one of them as a tool's."""
@@ -71,8 +76,14 @@ class Unsent(Exception):
         self.why = why
 
 
-def announce(sending: Callable[[], None] | None) -> None:
+def announce(
+    sending: Callable[[Mapping[str, JsonValue]], None] | None, carried: Mapping[str, JsonValue]
+) -> None:
     """Say that a call's first byte is about to go out.
+
+    Args:
+        sending: the call's, to be told.
+        carried: the arguments in what is about to leave.
 
     Raises:
         Unsent: it must not; the binding raises its `why`.
@@ -80,7 +91,7 @@ def announce(sending: Callable[[], None] | None) -> None:
     if sending is None:
         return
     try:
-        sending()
+        sending(carried)
     except Exception as error:
         raise Unsent(error) from error
 

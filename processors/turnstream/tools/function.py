@@ -8,21 +8,25 @@ result, or raises :class:`~turnstream.tools.NotExecuted`.
 An ordinary function runs in a thread of its own; its time-out ends the wait, not the thread. The
 threads are daemons: one that hangs does not keep the process from ending, as the threads of an
 executor would.
+
+What a call carries, and what is used, are the arguments as the function's parameters get them.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from threading import Thread
 from typing import Any, Final
 
 import orjson
+from pydantic import JsonValue
 
 from turnstream.core.bindings import FunctionBinding
+from turnstream.core.carried import hash_of
 from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.tools.errors import (
@@ -63,7 +67,7 @@ class FunctionTool:
         """
         self._tool = tool
         self._function = _imported(f"tools.{name}.binding.target", binding.target)
-        signature = _signature(self._function)
+        self._signature = signature = _signature(self._function)
         self._accepts = _accepted(signature)
         if signature is not None:
             _check_arguments(name, tool, binding.target, signature, self._accepts)
@@ -89,9 +93,9 @@ class FunctionTool:
     async def call(self, call: ToolCall) -> ToolReply:
         """Make one call, within the tool's time-out."""
         write = self._tool.effect == "write"
-        body_hash = hashlib.sha256(orjson.dumps(dict(call.arguments))).hexdigest()
         ours = {name: value for name, value in _ours(call).items() if name in self._accepts}
         work = partial(self._function, **call.arguments, **ours)
+        body_hash = hash_of(self._bound(work))
         try:
             async with asyncio.timeout(self._tool.timeout_seconds):
                 returned = await self._run(work, call.sending)
@@ -153,13 +157,31 @@ class FunctionTool:
     async def close(self) -> None:
         """Do nothing: threads that still run are not waited for."""
 
-    async def _run(self, work: partial[Any], sending: Callable[[], None] | None = None) -> Any:
+    def _bound(self, work: partial[Any]) -> dict[str, JsonValue]:
+        """The arguments as the function's parameters get them, without what is ours."""
+        given: dict[str, Any] = dict(work.keywords)
+        if self._signature is not None and work.func is self._function:
+            # Arguments that the function does not take are the function's to complain of.
+            with contextlib.suppress(TypeError):
+                bound = self._signature.bind(*work.args, **work.keywords)
+                given = {**bound.arguments, **bound.kwargs}
+                for parameter in self._signature.parameters.values():
+                    if parameter.kind is parameter.VAR_KEYWORD:
+                        given.pop(parameter.name, None)  # its names are among the others
+        ours = _OURS & self._accepts
+        return {name: value for name, value in given.items() if name not in ours}
+
+    async def _run(
+        self,
+        work: partial[Any],
+        sending: Callable[[Mapping[str, JsonValue]], None] | None = None,
+    ) -> Any:
         if inspect.iscoroutinefunction(work.func):
-            announce(sending)
+            announce(sending, self._bound(work))
             return await work()
         await self._threads.acquire()
         try:
-            announce(sending)
+            announce(sending, self._bound(work))
         except Unsent:
             self._threads.release()
             raise
@@ -190,6 +212,7 @@ class FunctionTool:
 
     def _reply(self, returned: Any, body_hash: str | None) -> ToolReply:
         write = self._tool.effect == "write"
+        document: bytes | None = None
         try:
             document = orjson.dumps(returned)
             if len(document) > RESULT_BYTES:
@@ -200,8 +223,9 @@ class FunctionTool:
         except InvalidResult as error:
             message = str(error)
         else:
-            return ToolReply(result=result, body_hash=body_hash)
-        return failed(INVALID_RESULT, message, outcome_unknown=write, body_hash=body_hash)
+            return ToolReply(result=result, body_hash=body_hash, used_hash=body_hash)
+        reply = failed(INVALID_RESULT, message, outcome_unknown=write, body_hash=body_hash)
+        return replace(reply, raw=document)
 
 
 def _ours(call: ToolCall) -> Mapping[str, str | None]:

@@ -1,11 +1,13 @@
 """Tools behind HTTP.
 
-Arguments named in the URL are put there, percent-quoted; the others are the query of a GET or
-DELETE and the JSON body of any other method. A 2xx reply holds the result. A 4xx reply may hold
-``{"error": {"code": ...}}``: a code that the catalog lists is a business error. Redirects are never
-followed: they would carry the customer's data and our secrets to a host that nobody allowed. What
-was said of a write by anybody but the service itself - a proxy on the way, say - leaves its outcome
-unknown wherever the request may have been carried out.
+Where arguments go is :mod:`turnstream.tools.http_places`. A 2xx reply holds the result. A 4xx
+reply may hold ``{"error": {"code": ...}}``: a code that the catalog lists is a business error.
+Redirects are never followed: they would carry the customer's data and our secrets to a host that
+nobody allowed. What was said of a write by anybody but the service itself - a proxy on the way, say
+- leaves its outcome unknown wherever the request may have been carried out.
+
+What a request carries is read from the target and the body that the transport is about to write,
+after every hook, so a call that something on the way has changed never leaves.
 
 The idempotency key travels as the `Idempotency-Key` header; to an idempotent write a 409 without a
 code of the catalog means that the first request with the key is still at work. A service that is
@@ -16,11 +18,10 @@ outcome unknown.
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import quote, urlencode, urlsplit
+from typing import TYPE_CHECKING, Final, cast
 
 import httpx
 import orjson
@@ -28,6 +29,7 @@ from pydantic import JsonValue
 
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.core.bindings import HttpBinding, HttpReconcile
+from turnstream.core.carried import hash_of
 from turnstream.core.definitions import Tool
 from turnstream.core.ports import Reconciliation, ToolCall, ToolReply
 from turnstream.plain_http import read_up_to, retry_after
@@ -46,14 +48,18 @@ from turnstream.tools.errors import (
     is_declared,
     refused,
 )
-from turnstream.tools.results import RESULT_BYTES, InvalidResult, ResultSchema
+from turnstream.tools.http_places import Places, UnsendableError, filled
+from turnstream.tools.results import RESULT_BYTES, InvalidResult, ResultSchema, shown
 from turnstream.tools.statuses import SENT_ELSEWHERE, TRY_LATER, refused_unbegun
+
+if TYPE_CHECKING:
+    import httpcore
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 USED_HEADER: Final = "X-Used-SHA256"
-"""A service may say here what it used: the SHA-256 of the object, 64 hex digits."""
+"""A service may say here what it used, as the SHA-256 of the call's arguments or of the body as it
+came, 64 hex digits."""
 
-_ARGUMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -70,27 +76,11 @@ _NEVER_SENT: Final = (
 """Failures before the first byte: the call had no effect for certain."""
 
 
-class _UnsendableError(Exception):
-    """Something cannot be put where the binding wants it; nothing was sent."""
-
-    def __init__(self, message: str, *, code: str = INVALID_ARGUMENT) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True, slots=True)
 class _Request:
     method: str
     url: str
     body: bytes | None
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of what carries the arguments: the body, or the URL's path and query."""
-        if self.body is not None:
-            return hashlib.sha256(self.body).hexdigest()
-        parts = urlsplit(self.url)
-        return hashlib.sha256(f"{parts.path}?{parts.query}".encode()).hexdigest()
 
 
 class HttpTool:
@@ -131,20 +121,23 @@ class HttpTool:
         }
         if binding.reconcile is not None:
             egress.check(binding.reconcile.url)
-        self._in_url = frozenset(_ARGUMENT.findall(binding.url))
+        self._places = Places(binding.url, method=binding.method)
 
     async def call(self, call: ToolCall) -> ToolReply:
         """Make one call, within the tool's time-out."""
         write = self._tool.effect == "write"
         try:
-            request = self._request(call.arguments)
+            request = self._checked(
+                _Request(self._binding.method, *self._places.put(call.arguments))
+            )
             headers = self._headers(call, request)
-        except _UnsendableError as error:
+        except UnsendableError as error:
             return failed(error.code, str(error))
+        departure = _Departure(self._places, call)
         try:
             async with asyncio.timeout(self._tool.timeout_seconds):
-                response, body = await self._exchange(request, headers, call.sending)
-            reply = self._reply(response, body)
+                response, body = await self._exchange(request, headers, departure)
+            reply = self._reply(response, body, departure)
         except Unsent as unsent:
             raise unsent.why from None
         except _NEVER_SENT as error:
@@ -163,7 +156,7 @@ class HttpTool:
                 retryable=True,
                 outcome_unknown=write,
             )
-        return replace(reply, body_hash=request.hash)
+        return replace(reply, body_hash=departure.hash)
 
     @property
     def reconciles(self) -> bool:
@@ -180,7 +173,7 @@ class HttpTool:
             headers = self._headers(call, request)
             async with asyncio.timeout(self._tool.timeout_seconds):
                 response, body = await self._exchange(request, headers)
-        except _UnsendableError:
+        except UnsendableError:
             return _UNKNOWN
         except (TimeoutError, httpx.HTTPError):
             return replace(_UNKNOWN, retryable=True)
@@ -203,22 +196,9 @@ class HttpTool:
 
     # --- the request ----------------------------------------------------------------------------
 
-    def _request(self, arguments: Mapping[str, JsonValue]) -> _Request:
-        in_url = {name: value for name, value in arguments.items() if name in self._in_url}
-        rest = {name: value for name, value in arguments.items() if name not in self._in_url}
-        url = _filled(self._binding.url, in_url)
-        if self._binding.method in ("GET", "DELETE"):
-            if rest:
-                query = urlencode(
-                    [(name, text) for name, value in rest.items() for text in _texts(value)]
-                )
-                url += ("&" if "?" in url else "?") + query
-            return self._checked(_Request(self._binding.method, url, None))
-        return self._checked(_Request(self._binding.method, url, orjson.dumps(rest)))
-
     def _question(self, rule: HttpReconcile, call: ToolCall) -> _Request:
         """The request that asks what became of a call."""
-        url = _filled(rule.url, {**call.arguments, _KEY_ARGUMENT: call.idempotency_key})
+        url = filled(rule.url, {**call.arguments, _KEY_ARGUMENT: call.idempotency_key})
         body = (
             orjson.dumps({_KEY_ARGUMENT: call.idempotency_key}) if rule.method == "POST" else None
         )
@@ -230,7 +210,7 @@ class HttpTool:
             self._egress.check(request.url)
             httpx.URL(request.url)
         except (BindingError, httpx.InvalidURL):
-            raise _UnsendableError("the arguments do not fit into the URL") from None
+            raise UnsendableError("the arguments do not fit into the URL") from None
         return request
 
     def _headers(self, call: ToolCall, request: _Request) -> dict[str, str]:
@@ -247,14 +227,14 @@ class HttpTool:
             try:
                 headers[name] = secret.resolve()
             except SecretUnavailable as error:
-                raise _UnsendableError(str(error), code=MISCONFIGURED) from None
+                raise UnsendableError(str(error), code=MISCONFIGURED) from None
         if self._binding.subject_header is not None and call.subject_id is not None:
             headers[self._binding.subject_header] = call.subject_id
         for name, value in headers.items():
             # The client's own error would repeat the value, which may be a secret.
             if not value.isascii() or _CONTROL.search(value):
                 code = MISCONFIGURED if name in self._secrets else INVALID_ARGUMENT
-                raise _UnsendableError(f"header {name} must be printable ASCII", code=code)
+                raise UnsendableError(f"header {name} must be printable ASCII", code=code)
         return headers
 
     # --- the reply ------------------------------------------------------------------------------
@@ -263,24 +243,37 @@ class HttpTool:
         self,
         request: _Request,
         headers: Mapping[str, str],
-        sending: Callable[[], None] | None = None,
+        departure: "_Departure | None" = None,
     ) -> tuple[httpx.Response, bytes | None]:
-        async def traced(event: str, _details: Mapping[str, object]) -> None:
+        async def traced(event: str, details: Mapping[str, object]) -> None:
             # A connection may have been waited for since the call began.
-            if event.endswith(_FIRST_BYTE):
-                announce(sending)
+            if departure is not None and event.endswith(_FIRST_BYTE):
+                written = cast("httpcore.Request", details["request"])
+                departure.note(written.url.target, written.stream)
+                announce(departure.call.sending, departure.carried)
 
-        async with self._client.stream(
+        built = self._client.build_request(
             request.method,
             request.url,
             headers=headers,
             content=request.body,
             timeout=self._tool.timeout_seconds,
             extensions={"trace": traced},
-        ) as response:
-            return response, await read_up_to(response, RESULT_BYTES)
+        )
+        try:
+            response = await self._client.send(built, stream=True)
+            try:
+                return response, await read_up_to(response, RESULT_BYTES)
+            finally:
+                await response.aclose()
+        finally:
+            if departure is not None and not departure.noted:
+                # A transport that says nothing: the request is as the hooks have left it.
+                departure.note(built.url.raw_path, built.stream)
 
-    def _reply(self, response: httpx.Response, body: bytes | None) -> ToolReply:
+    def _reply(
+        self, response: httpx.Response, body: bytes | None, departure: "_Departure"
+    ) -> ToolReply:
         write = self._tool.effect == "write"
         status = response.status_code
         wait = retry_after(response.headers)
@@ -290,10 +283,14 @@ class HttpTool:
                 return failed(INVALID_RESULT, message, outcome_unknown=write)
             try:
                 result = self._results.read(body, path=self._binding.result_path)
+                used = shown(body, path=self._binding.used_path)
             except InvalidResult as error:
-                return failed(INVALID_RESULT, str(error), outcome_unknown=write)
-            used = response.headers.get(USED_HEADER, "").lower()
-            return ToolReply(result=result, used_hash=used if _SHA256.fullmatch(used) else None)
+                reply = failed(INVALID_RESULT, str(error), outcome_unknown=write)
+                return replace(reply, raw=body)
+            if used is not None:
+                return ToolReply(result=result, used_hash=hash_of(used), used=used)
+            told = response.headers.get(USED_HEADER, "").lower()
+            return ToolReply(result=result, used_hash=departure.as_one(told))
         if status in TRY_LATER or response.is_server_error:
             return failed(
                 UNAVAILABLE,
@@ -322,6 +319,35 @@ class HttpTool:
         )
 
 
+class _Departure:
+    """What a call carries when it leaves."""
+
+    def __init__(self, places: Places, call: ToolCall) -> None:
+        self.call = call
+        self.carried: Mapping[str, JsonValue] = {}
+        self.noted = False
+        self._places = places
+        self._body = b""
+
+    def note(self, target: bytes, stream: object) -> None:
+        """Read a request as it is about to be written."""
+        # Ours are bytes, which can be read twice. Any other body has been put in its place.
+        self._body = b"".join(stream) if isinstance(stream, httpx.ByteStream) else b"?"
+        self.carried = self._places.read(target, self._body, like=self.call.arguments)
+        self.noted = True
+
+    @property
+    def hash(self) -> str | None:
+        return hash_of(self.carried) if self.noted else None
+
+    def as_one(self, told: str) -> str | None:
+        """What a service says that it used, in the one form; None where it says nothing."""
+        if not _SHA256.fullmatch(told):
+            return None
+        of_body = self._body and hashlib.sha256(self._body).hexdigest() == told
+        return self.hash if of_body else told
+
+
 def _error_code(body: bytes | None) -> str:
     """The code of ``{"error": {"code": ...}}``; empty for any other body."""
     try:
@@ -331,32 +357,3 @@ def _error_code(body: bytes | None) -> str:
     error = document.get("error") if isinstance(document, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, str) else ""
-
-
-def _filled(template: str, arguments: Mapping[str, JsonValue]) -> str:
-    path, question, query = template.partition("?")
-    segments = path.split("/")
-    for index, segment in enumerate(segments):
-        filled = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), segment)
-        # A client resolves these before it sends: the call would go to another resource.
-        if filled != segment and filled in ("", ".", ".."):
-            raise _UnsendableError("an argument of the URL's path is empty or only dots")
-        segments[index] = filled
-    query = _ARGUMENT.sub(lambda found: _quoted(found[1], arguments), query)
-    return "/".join(segments) + question + query
-
-
-def _quoted(name: str, arguments: Mapping[str, JsonValue]) -> str:
-    value = arguments.get(name)
-    if value is None or isinstance(value, dict | list):
-        raise _UnsendableError(f"argument {name!r} of the URL is absent or not a single value")
-    return quote(_text(value), safe="")
-
-
-def _texts(value: JsonValue) -> list[str]:
-    """The values of a query parameter; a list repeats it."""
-    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()

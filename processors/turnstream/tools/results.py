@@ -11,6 +11,8 @@ import jsonschema_rs
 import orjson
 from pydantic import JsonValue
 
+from turnstream.core.json_arguments import unwritable
+
 RESULT_BYTES: Final = 1024 * 1024
 """Largest reply that is read: a service that streams without end would fill the memory."""
 
@@ -22,6 +24,37 @@ Schema = Mapping[str, JsonValue]
 
 class InvalidResult(Exception):
     """A reply is not what the tool's result schema promises; the message never repeats it."""
+
+
+def shown(document: bytes, *, path: str | None) -> Mapping[str, JsonValue] | None:
+    """The arguments that a tool says it used.
+
+    Args:
+        document: its reply, JSON text.
+        path: where the binding says that they are; None where it does not.
+
+    Raises:
+        InvalidResult: there is no object, or none that is as shallow as arguments are.
+    """
+    if path is None:
+        return None
+    value = _at(document, path, name="used_path")
+    if not isinstance(value, dict) or unwritable(value) is not None:
+        raise InvalidResult(f"the reply has no arguments at used_path {path!r}")
+    return value
+
+
+def _at(document: bytes, path: str | None, *, name: str) -> JsonValue:
+    """The part of a JSON document at a dotted path."""
+    try:
+        value: JsonValue = orjson.loads(document)
+    except orjson.JSONDecodeError:
+        raise InvalidResult("the reply is not JSON") from None
+    for part in path.split(".") if path else ():
+        if not isinstance(value, dict) or part not in value:
+            raise InvalidResult(f"the reply has nothing at {name} {path!r}")
+        value = value[part]
+    return value
 
 
 class ResultSchema:
@@ -47,15 +80,7 @@ class ResultSchema:
         Raises:
             InvalidResult: not JSON, nothing at the path, not an object, or against the schema.
         """
-        try:
-            value: JsonValue = orjson.loads(document)
-        except orjson.JSONDecodeError:
-            raise InvalidResult("the reply is not JSON") from None
-        for part in path.split(".") if path else ():
-            if not isinstance(value, dict) or part not in value:
-                raise InvalidResult(f"the reply has nothing at result_path {path!r}")
-            value = value[part]
-        return self.declared(value)
+        return self.declared(_at(document, path, name="result_path"))
 
     def declared(self, value: JsonValue) -> Mapping[str, JsonValue]:
         """The declared part of a value.

@@ -35,6 +35,7 @@ LOANS: dict[str, Any] = {
             "first": {"type": "string", "format": "date"},
             "last": {"type": ["string", "null"]},
             "scope": {"type": "array", "items": {"enum": ["own", "all"]}},
+            "fine": {"type": ["string", "null"]},
         },
     },
     "arguments": {
@@ -43,6 +44,7 @@ LOANS: dict[str, Any] = {
         "first": {"provenance": ["model"]},
         "last": {"provenance": ["model"]},
         "scope": {"provenance": ["model"]},
+        "fine": {"provenance": ["model"]},
     },
     "description": "Extends a loan.",
     "effect": "write",
@@ -55,6 +57,15 @@ LOANS: dict[str, Any] = {
         {"kind": "order", "lower": "first", "upper": "last"},
         {"kind": "right", "argument": "scope", "values": ["all"], "permission": "staff"},
         {"kind": "lookup", "argument": "book", "tool": "list_loans", "path": "loans.book"},
+        {
+            "kind": "looked_up_range",
+            "argument": "days",
+            "tool": "list_loans",
+            "minimum": "loans.days.least",
+            "maximum": "loans.days.most",
+            "where": {"book": "loans.book"},
+        },
+        {"kind": "looked_up_range", "argument": "fine", "tool": "list_loans", "maximum": "credit"},
     ],
     "confirm": "sure",
 }
@@ -72,8 +83,25 @@ LIST: dict[str, Any] = {
         "properties": {
             "loans": {
                 "type": "array",
-                "items": {"type": "object", "properties": {"book": {"type": "string"}}},
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "book": {"type": "string"},
+                        "copy": {"type": "integer"},
+                        "days": {
+                            "type": "object",
+                            "properties": {
+                                "least": {"type": "integer"},
+                                "most": {"type": "number"},
+                            },
+                        },
+                        "late": {"type": "boolean"},
+                        "dues": {"type": "array", "items": {"type": "number"}},
+                        "due": {"type": "string", "format": "date"},
+                    },
+                },
             },
+            "credit": {"type": "string"},
             "pages": {"type": "array", "items": True},
         },
     },
@@ -128,6 +156,13 @@ RANGE = {"kind": "range", "argument": "days"}
 ORDER = {"kind": "order", "lower": "first", "upper": "last"}
 RIGHT = {"kind": "right", "argument": "scope", "values": ["all"], "permission": "staff"}
 LOOKUP = {"kind": "lookup", "argument": "book", "tool": "list_loans", "path": "loans.book"}
+BOUND = {
+    "kind": "looked_up_range",
+    "argument": "days",
+    "tool": "list_loans",
+    "maximum": "loans.days.most",
+    "where": {"book": "loans.book"},
+}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +192,22 @@ LOOKUP = {"kind": "lookup", "argument": "book", "tool": "list_loans", "path": "l
         ({**LOOKUP, "tool": "extend_loan"}, ".tool: expected a tool that only reads"),
         ({**LOOKUP, "path": "loans.page"}, ".path: expected a path through the result_schema"),
         ({**LOOKUP, "path": "pages.x"}, ".path: expected a path through the result_schema"),
+        ({**BOUND, "argument": "page"}, ".argument: expected an argument of the tool"),
+        ({**BOUND, "argument": "scope"}, ".argument: expected an argument that holds amounts"),
+        ({**BOUND, "argument": "first"}, ".argument: expected an argument that holds amounts"),
+        ({**BOUND, "tool": "lists"}, ".tool: expected one of tools"),
+        ({**BOUND, "tool": "extend_loan"}, ".tool: expected a tool that only reads"),
+        ({**BOUND, "maximum": None}, ": expected minimum, maximum or both"),
+        ({**BOUND, "maximum": "loans.most"}, ".maximum: expected a path through the result_schema"),
+        ({**BOUND, "minimum": "pages.x"}, ".minimum: expected a path through the result_schema"),
+        ({**BOUND, "maximum": "loans.late"}, ".maximum: expected amounts: integer, number"),
+        ({**BOUND, "maximum": "loans.due"}, ".maximum: expected amounts: integer, number"),
+        ({**BOUND, "maximum": "loans.dues"}, ".maximum: expected one value of each item"),
+        ({**BOUND, "where": {}}, ".maximum: expected one value of each item that where picks"),
+        ({**BOUND, "where": {"page": "loans.book"}}, ".where.page: expected an argument of the"),
+        ({**BOUND, "where": {"first": "loans.book"}}, ".where.first: expected an argument that is"),
+        ({**BOUND, "where": {"book": "loans.page"}}, ".where.book: expected a path through the"),
+        ({**BOUND, "where": {"book": "loans.copy"}}, ".where.book: 'book' and 'loans.copy' are"),
         ({"kind": "guess"}, "kind"),
     ],
 )
@@ -167,6 +218,14 @@ def test_rules_that_could_not_work(write: Write, rule: dict[str, Any], fault: st
     assert 1 == len(found)
     assert found[0].startswith(PLACE)
     assert fault in found[0]
+
+
+def test_a_bound_outside_the_items_that_are_picked_is_one_for_all(write: Write) -> None:
+    """The item that both paths share is then the whole result, and its list has no one value."""
+    found = faults(write, definition(rules=[{**BOUND, "maximum": "credit"}]))
+
+    assert 1 == len(found)
+    assert found[0].startswith(f"{PLACE}.where.book: expected one value of each item")
 
 
 def test_a_schema_that_cannot_be_used_is_told_once(write: Write) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.catalog.small import DEMO, SMALL, with_change
-from turnstream.catalog.lint import OVERLAP, lint, overlap
+from turnstream.catalog.lint import lint
 from turnstream.catalog.load import CatalogError
+from turnstream.catalog.overlap import OVERLAP, overlap
 
 Write = Callable[[str], Path]
 

@@ -62,6 +62,7 @@ CATALOG = Catalog.model_validate(
                     {"kind": "order", "lower": "f", "upper": "f"},
                     {"kind": "right", "argument": "f", "values": ["x"], "permission": "p"},
                     {"kind": "lookup", "argument": "f", "tool": "t", "path": "x"},
+                    {"kind": "looked_up_range", "argument": "f", "tool": "t", "maximum": "x"},
                 ],
                 "retry": {"attempts": 2},
                 "arguments": {"f": {"provenance": ["message"]}},

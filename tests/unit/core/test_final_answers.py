@@ -46,6 +46,7 @@ def test_the_customer_reads_the_text_and_others_the_whole(as_text: bool) -> None
     assert payload is not None
     assert "All is well." == payload.text
     assert output == json.loads(payload.output_json or "")
+    assert "1" == payload.output_version
     assert payload.answer_id is None
 
 
@@ -90,6 +91,7 @@ def test_a_text_alone_is_no_answer_of_the_declared_form() -> None:
     assert "final answer: expected a JSON object" == talk.requests[-1].fault
     assert "hours" == talk.action.answer.answer_id  # type: ignore[union-attr]
     assert talk.action.answer.output_json is None  # type: ignore[union-attr]
+    assert talk.action.answer.output_version is None  # type: ignore[union-attr]
 
 
 def test_without_a_declaration_there_is_no_such_form() -> None:

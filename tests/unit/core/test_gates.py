@@ -1,11 +1,12 @@
 """Tests of turnstream.core.gates: the argument cases, and where values may come from."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import JsonValue
 
-from tests.agents import RULES, TOOLS, Arguments, agent_rules, tool, wanting
+from tests.agents import RULES, STUBS, TOOLS, Arguments, agent_rules, tool, wanting
 from tests.driving import CLAIMS, Driver, answer, ask, call
 from turnstream.core.arguments import Filled
 from turnstream.core.conversation import Conversation
@@ -161,7 +162,7 @@ def test_names_that_do_not_exist(name: str) -> None:
 
     assert isinstance(found, Rejected)
     assert "unknown_tool" == found.fault.code
-    assert f"unknown tool; allowed: {', '.join(TOOLS)}" == found.fault.message
+    assert f"unknown tool; allowed: {', '.join([*STUBS, 'search_help'])}" == found.fault.message
     assert found.fault.retryable
 
 
@@ -292,6 +293,40 @@ FREE = agent_rules(
         ("it cost 12,50", "total", 12.5, True),
         ("it cost 12.50", "total", 12.5, True),
         ("it cost -12.50", "total", -12.5, True),
+        ("it cost 0.125", "total", 0.125, True),
+        ("it cost 12.125", "total", 12.125, False),
+        ("refund 1,000", "total", 1, False),
+        ("refund 1,000", "total", 1.0, False),
+        ("refund 1,000", "total", 1000, False),
+        ("refund 1.000", "total", 1000, False),
+        ("refund 1.000", "total", 1, False),
+        ("refund 1,000, so 1000", "total", 1000, True),
+        ("refund 1,234.56", "total", 1234.56, True),
+        ("refund 1.234,56", "total", 1234.56, True),
+        ("refund 1 000,50", "total", 1000.5, True),
+        ("refund 1 000,50", "total", 0.5, False),
+        ("refund 2 500", "total", 2500, False),
+        ("refund 2 500", "total", 500, False),
+        ("refund 2 500", "total", 2500, True),
+        ("refund 1'000", "total", 1000, True),
+        ("refund 1'000", "total", 1, False),
+        ("refund ١٢", "total", 12, True),
+        ("refund １２", "total", 12, True),
+        ("refund -12", "total", 12, False),
+        ("refund −12", "total", -12, True),
+        ("refund 5%", "total", 5, False),
+        ("refund 5 %", "total", 0.05, False),
+        ("refund 12€50", "total", 12, False),
+        ("on 2026-01-31", "total", 31, False),
+        ("on 2026-01-31", "total", 2026, False),
+        ("refund 12.50", "note", "12", False),
+        ("refund 12.50", "note", "12.50", True),
+        ("refund -12.50", "note", "12.50", False),
+        ("refund 1,000", "note", "1", False),
+        ("refund 2 500", "note", "500", False),
+        ("refund 2 500", "note", "2", False),
+        ("refund 5%", "note", "5", False),
+        ("A-4410", "note", "4410", False),
         ("yes", "receipt", True, False),
         ("a", "tags", ["a"], False),
         ("blue", "shade", "blue", True),
@@ -452,7 +487,7 @@ def test_business_rules_come_last() -> None:
 
     assert "/limit rule None" == judged("list_orders", {"limit": 11}, state, RULED)
     assert isinstance(judged("list_orders", {"limit": 10}, state, RULED), Filled)
-    assert "/order_id rule order_id" == judged("get_order", {"order_id": "A-1"}, state, RULED)
+    assert "/order_id rule None" == judged("get_order", {"order_id": "A-1"}, state, RULED)
     assert Unentitled("archive") == passed(
         wanting("list_orders", {"status": "closed"}), state, RULED
     )
@@ -462,11 +497,71 @@ def test_business_rules_come_last() -> None:
     assert isinstance(judged("list_orders", {"status": "closed"}, entitled, RULED), Filled)
 
 
+def _bounded() -> Ruleset:
+    bound = {
+        "kind": "looked_up_range",
+        "argument": "amount",
+        "tool": "get_order",
+        "maximum": "total",
+        "where": {"order_id": "order_id"},
+    }
+    refund = {
+        **TOOLS["create_refund"],
+        "input_schema": {
+            **TOOLS["create_refund"]["input_schema"],
+            "properties": {
+                **TOOLS["create_refund"]["input_schema"]["properties"],
+                "amount": {"type": "number"},
+            },
+        },
+        "arguments": {
+            **TOOLS["create_refund"]["arguments"],
+            "amount": {"provenance": ["message"], "field": "total"},
+        },
+        "rules": [bound],
+    }
+    return agent_rules(tools={**TOOLS, "create_refund": refund})
+
+
+def test_a_refund_is_bounded_by_the_order_that_it_names() -> None:
+    """By the total that was looked up for that very order, unless it has been corrected since."""
+    rules = _bounded()
+    talk = Driver(rules)
+    talk.turn("Refund 30 of A-1", call("get_order"))
+    before = talk.conversation
+    talk.result({"order_id": "A-1", "total": 30}, answer())
+    first: dict[str, JsonValue] = {"order_id": "A-1", "amount": 30}
+    other: dict[str, JsonValue] = {"order_id": "A-2", "amount": 30}
+    (fact,) = talk.conversation.facts
+    state = evolved(before, facts=(fact,))
+    small = replace(fact, result={"order_id": "A-1", "total": "29.99"})
+    corrected = evolved(state, facts=(replace(fact, superseded=True),))
+
+    assert isinstance(judged("create_refund", first, state, rules), Filled)
+    assert "/amount rule None" == judged("create_refund", first, before, rules)
+    assert "/amount rule None" == judged("create_refund", other, state, rules)
+    assert "/amount rule None" == judged("create_refund", first, corrected, rules)
+    assert "/amount rule total" == judged(
+        "create_refund", first, evolved(state, facts=(fact, small)), rules
+    )
+
+
 def test_rules_hold_for_decision_models_as_well() -> None:
-    """Code filled the arguments, and the foreign key is unknown all the same."""
+    """Code filled the arguments; what must be looked up first is said, within the tries."""
     talk = Driver(RULED)
-    talk.turn("Where is A-1?", call("get_order"))
+    talk.turn("Where is A-1?", *[call("get_order")] * 3)
     assert "schema_fail" == talk.cause
+    assert "get_order /order_id must come from a result of list_orders: call that first" == (
+        talk.requests[1].fault
+    )
+    looking = Driver(RULED)
+    looking.turn("Where is A-1?", call("get_order"), call("list_orders"))
+    looking.result({"ids": ["A-2"]}, call("get_order"))
+    assert "schema_fail" == looking.cause
+    found = Driver(RULED)
+    found.turn("Where is A-1?", call("list_orders"))
+    found.result({"ids": ["A-1"]}, call("get_order"))
+    assert "call_tool" == found.action.decision.action
 
     right = {"kind": "right", "argument": "topic", "values": ["fees"], "permission": "p"}
     tools = {**TOOLS, "search_help": {**TOOLS["search_help"], "rules": [right]}}

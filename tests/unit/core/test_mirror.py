@@ -1,9 +1,12 @@
 """Tests of turnstream.core.mirror: a copy that follows the live side spends the same budgets."""
 
+import pytest
+
 from tests.agents import RULES as AGENT_RULES
 from tests.agents import calling, wanting
 from tests.catalogs import RULES
 from tests.driving import Driver, ask, call
+from turnstream.core.calls import call_fingerprint
 from turnstream.core.conversation import Activation
 from turnstream.core.effects import Input, Propose, Publish
 from turnstream.core.mirror import follow, rested
@@ -83,24 +86,60 @@ def test_a_batch_is_followed_call_by_call() -> None:
     assert live.conversation.sequence == mirror.sequence
 
 
-def test_a_confirmation_is_followed() -> None:
-    """The copy does not know which arguments were shown: the yes is for the tool, once."""
+CANCELS = calling(wanting("cancel_order", {"order_id": "A-1"}))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_confirmation_is_followed(*, older: bool) -> None:
+    """The yes is for the call that was shown, once; in an older version's question for its tool."""
     live, mirror = Driver(AGENT_RULES), None
-    wanted = calling(wanting("cancel_order", {"order_id": "A-1"}))
     confirming = []
     for text in ("Cancel A-1", "yes"):
-        live.turn(text, wanted)
+        live.turn(text, CANCELS)
         outcome = step(mirror, live.log[-2], AGENT_RULES)
         mirror = rested(outcome.state, mirror or outcome.state)
         assert mirror.activation is not None
         confirming.append(dict(mirror.activation.confirming))
-        mirror = follow(mirror, live.action, AGENT_RULES)
+        action = live.action
+        if older and action.question is not None:
+            question = action.question.model_copy(update={"confirms": None})
+            action = action.model_copy(update={"question": question})
+        mirror = follow(mirror, action, AGENT_RULES)
 
-    assert [{}, {"cancel_order": True}] == confirming
+    made = call_fingerprint("cancel_order", {"order_id": "A-1"})
+    assert [{}, {"cancel_order" if older else made: True}] == confirming
     assert mirror is not None
     assert mirror.activation is not None
     assert {} == mirror.activation.confirming
     assert "waiting_calls" == mirror.phase
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("A-1", "call_tool"), ("A-2", "ask"), ("A-3", "handoff")]
+)
+def test_a_yes_is_worth_the_same_on_both_sides(order: str, expected: str) -> None:
+    """Whatever is called after it: what was confirmed, another order, one that was never named."""
+    live = Driver(AGENT_RULES)
+    live.turn("Cancel A-1", CANCELS)
+    mirror = step(None, live.log[0], AGENT_RULES).state
+    mirror = follow(rested(mirror, mirror), live.action, AGENT_RULES)
+    wanted = calling(wanting("cancel_order", {"order_id": order}))
+    tries = 3 if order == "A-3" else 1
+    live.turn("yes", *[wanted] * tries, record={"order_id": "A-2"} if order == "A-2" else None)
+
+    heard, *replies = [one for one in live.log if one.offset == 1]
+    outcome = step(mirror, heard, AGENT_RULES)
+    for one in replies:
+        outcome = step(outcome.state, one, AGENT_RULES)
+    (shadowed,) = [
+        effect.event
+        for effect in outcome.effects
+        if isinstance(effect, Publish) and isinstance(effect.event, ActionEvent)
+    ]
+
+    assert expected == live.action.decision.action
+    assert live.action.decision == shadowed.decision
+    assert live.action.question == shadowed.question
 
 
 def test_a_question_for_a_tool_that_is_gone_is_followed() -> None:

@@ -233,6 +233,41 @@ def test_a_tool_sets_its_own_threshold(confidence: float, action: str) -> None:
     assert action == talk.action.decision.action
 
 
+@pytest.mark.parametrize(
+    ("unscored", "scored", "steps"),
+    [
+        ("handoff", False, ["handoff", "handoff"]),
+        ("accept", False, ["answer", "call_tool"]),
+        ("accept", True, ["handoff", "handoff"]),
+    ],
+)
+def test_catalog_says_what_a_decider_without_confidence_may_do(
+    unscored: str, scored: bool, steps: list[str]
+) -> None:
+    """Thresholds hold it back unless the catalog says that they are not for it."""
+    given = RULES.catalog.thresholds.model_copy(update={"unscored": unscored})
+    rules = replace(RULES, catalog=RULES.catalog.model_copy(update={"thresholds": given}))
+    for proposals, step in (
+        ((answer(confidence=0.0, scored=scored),), steps[0]),
+        ((call(), call("refund", confidence=0.0, scored=scored)), steps[1]),
+    ):
+        talk = Driver(rules)
+        talk.turn("Refund A-1", proposals[0])
+        if len(proposals) > 1:
+            talk.result({"total": 3.5}, proposals[1])
+        assert step == talk.action.decision.action
+
+
+def test_a_write_without_a_threshold_never_runs_unscored() -> None:
+    """That thresholds are not for a decider gives it no right that nobody has."""
+    given = RULES.catalog.thresholds.model_copy(update={"unscored": "accept"})
+    rules = replace(RULES, catalog=RULES.catalog.model_copy(update={"thresholds": given}))
+    talk = Driver(rules)
+    talk.turn("Close my account", call("close_account", confidence=0.0, scored=False))
+
+    assert "below_threshold" == talk.cause
+
+
 def test_thresholds_and_ties() -> None:
     """An action below its threshold is `below_threshold`, one too near another is `near_tie`."""
     talk = Driver()

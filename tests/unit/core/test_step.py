@@ -82,6 +82,15 @@ def test_sequence_starts_at_the_records_time() -> None:
     assert [NOW, NOW + 1] == [one.sequence for one in talk.actions]
 
 
+def test_a_time_that_no_clock_tells_leaves_room_for_the_sequence() -> None:
+    """A record's timestamp may be any number of 64 bits; so must every later sequence be."""
+    talk = Driver()
+    talk.send(Driver().turn("hello", answer()), answer(), timestamp=2**63 - 1)
+
+    assert all(one.sequence < 2**62 for one in talk.actions)
+    assert len(talk.actions) == 1
+
+
 def test_a_conversation_at_rest_will_end() -> None:
     """Every state that is stored, except a closed one, has a timer that will close it."""
     talk = Driver()

@@ -83,6 +83,11 @@ class Bench:
         """How many attempts failed like this and were followed by another."""
         return self.counted.value("decider_retries_total", decider="model", failure=failure)
 
+    def failed(self, failure: str) -> float:
+        """How many attempts failed like this."""
+        name = "decider_failed_attempts_total"
+        return self.counted.value(name, decider="model", failure=failure)
+
 
 async def test_the_waits_double_up_to_a_bound_and_are_spread_by_the_input() -> None:
     """The same input waits as long wherever it is tried, another one does not."""
@@ -128,9 +133,27 @@ async def test_what_passes_by_itself_is_tried_again(
 
     bench.model.propose = propose if at_once else later  # type: ignore[method-assign,assignment]
 
-    assert REPLY == await bench.ask()
-    assert 1 == bench.retried(kind)
+    found = await bench.ask()
+    assert isinstance(found, Proposal)
+    assert REPLY == replace(found, diagnostics=REPLY.diagnostics)
+    assert {kind: 1} == found.diagnostics["in_all"]["failed_attempts"]  # type: ignore[call-overload,index]
+    assert 1 == bench.retried(kind) == bench.failed(kind)
     assert 1 == len(bench.lane.rests)
+
+
+async def test_what_failed_attempts_took_is_counted() -> None:
+    """A stream that broke off was paid for; the last failure counts like the others."""
+    bench = Bench(attempts=2)
+    failure = DeciderUnavailable("a stream that broke off")
+    failure.diagnostics = {"input_tokens": 30, "output_tokens": 4, "cost": 0.5, "currency": "USD"}
+    bench.model.failing = failure
+    await bench.ask()
+
+    spent = bench.counted.value
+    assert (1, 2) == (bench.retried("unavailable"), bench.failed("unavailable"))
+    assert 60 == spent("decider_tokens_total", decider="model", direction="in")
+    assert 8 == spent("decider_tokens_total", decider="model", direction="out")
+    assert 1 == spent("decider_cost_total", decider="model", currency="USD")
 
 
 async def test_a_refusal_is_reported_and_not_tried_again() -> None:

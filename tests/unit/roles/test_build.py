@@ -10,7 +10,7 @@ import pytest
 
 import turnstream.demo
 from turnstream.config import ClassifySettings, PythonSettings, load_settings
-from turnstream.roles import answer, classify, execute, undertaking
+from turnstream.roles import alterations, answer, classify, execute, rejections, undertaking
 from turnstream.roles.deployment import Deployment, DeploymentError
 from turnstream.tools import BindingError
 
@@ -56,7 +56,11 @@ def test_a_classifier_that_cannot_classify_stops_the_start(deployment: Deploymen
         classify.build(Deployment(settings, settings.catalog))
 
 
-@pytest.mark.parametrize("module", [undertaking, answer, classify], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [undertaking, answer, classify, alterations, rejections],
+    ids=lambda one: one.__name__,
+)
 def test_no_log_line_holds_a_customers_data(module: types.ModuleType) -> None:
     """What a role logs is its own words, codes, numbers and kinds of error, nothing of an event."""
     source: Any = ast.parse(inspect.getsource(module))

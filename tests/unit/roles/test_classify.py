@@ -397,6 +397,21 @@ async def test_a_window_goes_by_itself_after_a_long_silence() -> None:
     assert bench.state.updated_at + 60_000 == due.due_at
 
 
+async def test_a_senders_clock_that_is_ahead_keeps_no_window() -> None:
+    """A turn in microseconds ends with its conversation, by its record's own time."""
+    bench = Bench()
+    closing = Timer(
+        timer_id="close/1", conversation_id="c-1", kind="conversation_close", due_at=NOW + 60_000
+    )
+
+    await bench.take(turn("My card is blue", occurred_at=NOW * 1_000))
+    assert bench.state is not None
+    (due,) = LAYOUT.timers(bench.state)
+    await bench.take(closing)
+
+    assert (NOW + 60_000, True) == (due.due_at, LAYOUT.closed(bench.state))
+
+
 async def test_a_window_in_which_nothing_was_said_is_its_watermarks_alone() -> None:
     """The stream removes it as soon as the committed offsets have passed them."""
     bench = Bench()

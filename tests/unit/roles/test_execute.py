@@ -34,7 +34,8 @@ from turnstream.stream import Handled, Rejected, StateTooNew, StateUnreadable, T
 from turnstream.stream.role import OwnershipUncertain
 
 ACTIONS = "conversation.actions"
-SHIPPED = ToolReply(result={"status": "shipped"}, body_hash="b" * 64, used_hash="c" * 64)
+CARRIED = hashlib.sha256(b'{"order_id":"A-1001"}').hexdigest()
+SHIPPED = ToolReply(result={"status": "shipped"}, body_hash=CARRIED, used_hash=CARRIED)
 DOWN = ToolReply(result=None, error_code="unavailable", error_message="status 503", retryable=True)
 TIMED_OUT = replace(DOWN, error_code="timeout", outcome_unknown=True)
 NOT_FOUND = ToolReply(result=None, error_code="order_not_found", error_message="no such order")
@@ -201,7 +202,7 @@ async def test_a_call_is_begun_called_and_done() -> None:
     assert (result.ok, result.final, result.outcome) == (True, True, "done")
     assert json.loads(result.result_json or "") == {"status": "shipped"}
     assert result.arguments_hash == hashlib.sha256(b'{"order_id":"A-1001"}').hexdigest()
-    assert (result.body_hash, result.used_hash) == ("b" * 64, "c" * 64)
+    assert (result.body_hash, result.used_hash) == (CARRIED, CARRIED)
     assert handled.publications[0].key == b"c-1"
     assert handled.state == Execution(
         action_id="a-1",
@@ -216,14 +217,17 @@ async def test_a_call_is_begun_called_and_done() -> None:
     assert bench.counted.value("tool_calls_total", tool="get_order_status", outcome="done") == 1
 
 
-@pytest.mark.parametrize("given", ['{"order_id":"A-1001","expand":null}', "{}"])
-async def test_the_arguments_are_hashed_as_the_model_gave_them(given: str) -> None:
-    """What code left out or filled in shows as a difference to what was sent."""
-    event = order_call(model_arguments_json=given)
+@pytest.mark.parametrize(
+    ("given", "one_form"),
+    [('{"order_id": "A-1001"}', b'{"order_id":"A-1001"}'), ("{}", b"{}"), ("{broken", b"{broken")],
+)
+async def test_the_arguments_are_hashed_as_the_model_gave_them(given: str, one_form: bytes) -> None:
+    """What code filled in shows as a difference to what was sent."""
+    event = order_call(model_arguments_json=given, provenance={"order_id": "session"})
 
     result = only(await Bench(SHIPPED).run(event))
 
-    assert result.arguments_hash == hashlib.sha256(given.encode()).hexdigest()
+    assert result.arguments_hash == hashlib.sha256(one_form).hexdigest()
 
 
 async def test_other_actions_are_passed_over() -> None:
@@ -634,8 +638,8 @@ async def test_a_write_binding_can_look_right_before_it_sends() -> None:
 
     write, read = bench.tool.calls
     with pytest.raises(OwnershipUncertain):
-        write.sending()
-    read.sending()
+        write.sending(write.arguments)
+    read.sending(read.arguments)
 
 
 async def test_a_read_needs_no_heartbeat() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
 from tests import small_shop
 from tests.decisions_service import Service
 from tests.unit.calibration.test_calibrated import calibration
 from turnstream.calibration import Calibrated
+from turnstream.catalog.lint import lint
 from turnstream.config import DecideSettings, Settings, ShadowSettings
 from turnstream.roles.asking import Effort
 from turnstream.roles.deployment import Deployment
@@ -122,3 +124,28 @@ async def test_deciders_that_hold_connections_are_closed_once(deployment: Deploy
 def test_the_roles_that_ask_deciders_close_them(deployment: Deployment, role: RoleName) -> None:
     """After their last commit."""
     assert build_role(role, deployment).close is not None
+
+
+@pytest.mark.parametrize(("unscored", "warned"), [("handoff", 1), ("accept", 0)])
+def test_thresholds_without_a_confidence_are_told_at_the_start(
+    tmp_path: Path, unscored: str, warned: int
+) -> None:
+    """An agent model gives none: whatever demands one goes to a person, which must not surprise."""
+    path = tmp_path / "catalog.yaml"
+    catalog = {
+        **small_shop.CATALOG,
+        "agents": {"shop": {"description": "S.", "decider": "mine"}},
+        "thresholds": {"answer": 0.6, "unscored": unscored},
+    }
+    path.write_text(yaml.safe_dump(catalog))
+    mine = {"kind": "custom", "model": "m", "base_url": "http://127.0.0.1:9/reply"}
+    settings = Settings.model_validate({"catalog": path, "deciders": {"mine": mine}})
+    with capture_logs() as logs:
+        providers_of(Deployment(settings, path))
+
+    advice = [one["advice"] for one in logs if one["event"] == "decider without confidence"]
+    assert warned == len(advice)
+    assert all("thresholds.answer is 0.6" in one for one in advice)
+    found = [one.code for one in lint(path, deciders={"mine"}, unscored={"mine"})]
+    assert warned == found.count("unscored_decider")
+    assert 0 == [one.code for one in lint(path, deciders={"mine"})].count("unscored_decider")

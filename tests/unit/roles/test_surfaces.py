@@ -103,7 +103,7 @@ def test_every_way_of_telling_is_looked_at(
     extra = {} if native_tools is None else {"native_tools": native_tools}
     loaded = deployment(tmp_path, catalog(extra)).loaded
 
-    found = [wire.surface for wire in wires_of(loaded, section(name))]
+    found = [wire.surface for wire in wires_of(loaded.catalog.agents.values(), section(name))]
 
     assert surfaces == found
     assert path == loaded.path
@@ -114,4 +114,72 @@ def test_what_can_be_told_passes(tmp_path: Path, name: str) -> None:
     """On every surface."""
     loaded = load_catalog(deployment(tmp_path, catalog()).catalog_path)
 
-    check_surfaces(loaded, section(name), decider=name)
+    agents = loaded.catalog.agents.values()
+    check_surfaces(loaded, section(name), decider=name, agents=agents)
+
+
+def two_agents(**other: Any) -> dict[str, Any]:
+    """A catalog with a tool that no provider can be told of natively, and an agent more."""
+    content = catalog(**UNTELLABLE)
+    shop = {**content["agents"]["shop"], "extra": {"native_tools": False}}
+    return {**content, "agents": {"shop": shop, "other": {"description": "O.", **other}}}
+
+
+def test_how_another_deciders_agents_are_told_is_no_fault(tmp_path: Path) -> None:
+    """An agent that wants native tools does not stop a model that describes them in its prompt."""
+    content = two_agents(decider="python", extra={"native_tools": True})
+    made = deployment(
+        tmp_path,
+        content,
+        deciders={
+            "by_word": SECTIONS["chat"],
+            "python": {"kind": "python", "target": "tests.small_shop:by_word"},
+        },
+    )
+
+    assert {"shop", "other"} == made.deciders().keys()
+
+
+def test_each_agent_of_a_decider_is_looked_at(tmp_path: Path) -> None:
+    """One that is told in the prompt does not excuse one that is not."""
+    content = two_agents(decider="by_word", extra={"native_tools": True})
+    made = deployment(tmp_path, content, deciders={"by_word": SECTIONS["chat"]})
+
+    with pytest.raises(CatalogError, match=r"deciders\.by_word"):
+        made.deciders()
+
+
+def test_a_shadows_decider_decides_for_all_agents(tmp_path: Path) -> None:
+    """Also for those that have another one in live traffic."""
+    content = two_agents(decider="python", extra={"native_tools": True})
+    made = deployment(
+        tmp_path,
+        content,
+        deciders={
+            "by_word": SECTIONS["chat"],
+            "python": {"kind": "python", "target": "tests.small_shop:by_word"},
+        },
+        shadow={"decider": "by_word"},
+    )
+
+    with pytest.raises(CatalogError, match=r"deciders\.by_word"):
+        made.candidate().calibrated("by_word", None)
+
+
+def test_who_writes_arguments_is_told_as_the_agents_of_the_decision_model(tmp_path: Path) -> None:
+    """A decider inside another one serves the same agents."""
+    content = two_agents(decider="python", extra={"native_tools": True})
+    decisions = {
+        "kind": "decisions",
+        "base_url": "http://127.0.0.1:1",
+        "model": "m",
+        "arguments_by": "chat",
+    }
+    deciders = {
+        "by_word": decisions,
+        "chat": SECTIONS["chat"],
+        "python": {"kind": "python", "target": "tests.small_shop:by_word"},
+    }
+    made = deployment(tmp_path, content, deciders=deciders)
+
+    assert {"shop", "other"} == made.deciders().keys()

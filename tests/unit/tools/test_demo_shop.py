@@ -12,6 +12,7 @@ import pytest
 import turnstream.demo
 from turnstream.catalog import load_catalog
 from turnstream.core.bindings import HttpBinding
+from turnstream.core.carried import hash_of
 from turnstream.core.definitions import Catalog
 from turnstream.core.ports import ToolCall, ToolReply
 from turnstream.demo.shop import Effect, Shop
@@ -51,7 +52,10 @@ class Counter:
             client=self.client,
             egress=Egress.of_urls([BASE]),
         )
-        return await tool.call(ToolCall(name, arguments, key, subject, "c-1"))
+        reply = await tool.call(ToolCall(name, arguments, key, subject, "c-1"))
+        # What left, and what the shop says it used, are what was asked for.
+        assert {hash_of(arguments)} >= {reply.body_hash, reply.used_hash} - {None}
+        return reply
 
 
 @pytest.fixture

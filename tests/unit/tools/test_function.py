@@ -232,7 +232,7 @@ def test_an_argument_cannot_take_the_name_of_the_key() -> None:
 async def test_a_function_is_not_begun_when_the_call_must_not_go_out(function: str) -> None:
     """What says so passes unchanged, in a thread or in the event loop."""
 
-    def sending() -> None:
+    def sending(_: object) -> None:
         raise PermissionError("not ours")
 
     functions.calls.clear()

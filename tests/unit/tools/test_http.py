@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tools.shop import call, http_reply, service, tool
 from turnstream.core.bindings import HttpBinding
+from turnstream.core.carried import hash_of
 from turnstream.core.ports import Reconciliation, ToolReply
 from turnstream.plain_http import plain_client
 from turnstream.tools import BindingError, Egress, HttpTool
@@ -85,11 +86,13 @@ async def test_a_get_puts_arguments_into_path_and_query() -> None:
     assert shop.request.url.raw_path == b"/orders/A%2F1%20%C3%A9?page=2&tag=x&tag=y+z&full=true"
     assert shop.request.content == b""
     assert reply.result == SHIPPED
-    assert reply.body_hash == hashlib.sha256(shop.request.url.raw_path).hexdigest()
+    assert reply.body_hash == hash_of(
+        {"full": True, "order_id": "A/1 é", "page": 2, "tag": ["x", "y z"]}
+    )
 
 
 async def test_a_post_sends_the_rest_as_json() -> None:
-    """Arguments not in the URL are the JSON body, whose exact bytes are hashed."""
+    """Arguments not in the URL are the JSON body; the hash is of all that the request carries."""
     shop = Recorder()
     binding = {"method": "POST", "url": "http://shop.test/orders/{order_id}/notes"}
 
@@ -98,7 +101,7 @@ async def test_a_post_sends_the_rest_as_json() -> None:
     assert shop.request.url.path == "/orders/A-1001/notes"
     assert shop.request.content == '{"note":"té"}'.encode()
     assert shop.request.headers["Content-Type"] == "application/json"
-    assert reply.body_hash == hashlib.sha256(shop.request.content).hexdigest()
+    assert reply.body_hash == hash_of({"note": "té", "order_id": "A-1001"})
 
 
 async def test_a_delete_has_no_body() -> None:
@@ -480,7 +483,7 @@ async def test_a_call_looks_right_before_its_first_byte(client: httpx.AsyncClien
     class Lost(Exception):
         """The process does not own the call any more."""
 
-    def sending() -> None:
+    def sending(_: object) -> None:
         raise Lost
 
     async with service(lambda _: http_reply(b"{}")) as (base, seen):
@@ -496,7 +499,7 @@ async def test_a_call_looks_once_per_request(client: httpx.AsyncClient) -> None:
     body = json.dumps(SHIPPED).encode()
 
     async with service(lambda _: http_reply(body)) as (base, seen):
-        looking = replace(call(order_id="A-1001"), sending=lambda: looks.append(len(seen)))
+        looking = replace(call(order_id="A-1001"), sending=lambda _: looks.append(len(seen)))
         reply = await real(client, base).call(looking)
 
     assert ([0], SHIPPED) == (looks, reply.result)

@@ -1,0 +1,169 @@
+"""Arguments in one form, and which differences between two places are declared."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from tests.agents import RULES
+from turnstream.core.carried import (
+    canonical,
+    declared_part,
+    differences,
+    hash_of,
+    undeclared_changes,
+    unlike_used,
+)
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "order_id": {"type": "string"},
+        "page": {"type": "integer", "default": 1},
+        "filter": {
+            "type": "object",
+            "properties": {"a/b": {"type": "array", "items": {"$ref": "#/$defs/line"}}},
+        },
+        "any": True,
+    },
+    "$defs": {"line": {"properties": {"sku": {"type": "string"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1e2, 100),
+        (-0.0, 0),
+        ({"a": 1, "b": [2.0]}, {"b": [2], "a": 1}),
+        (2**63 - 1, 2**63 - 1),
+        (1e300, 1e300),
+        (0.1, 0.1),
+        ("é", "é"),
+        ({}, {}),
+    ],
+)
+def test_equal_values_are_written_alike(one: Any, other: Any) -> None:
+    """In whatever order, and however their numbers are written."""
+    assert () == differences(one, other)
+    assert hash_of(one) == hash_of(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "paths"),
+    [
+        ({"a": 1}, {"a": True}, ("/a",)),
+        ({"a": 1}, {"a": "1"}, ("/a",)),
+        ({"a": None}, {}, ("/a",)),
+        ({}, {"a/b": 1}, ("/a~1b",)),
+        ({"a": [1, 2]}, {"a": [1]}, ("/a",)),
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, ("/a/1/b",)),
+        ({"a": {}}, {"a": []}, ("/a",)),
+        ({"a": "é"}, {"a": "e\u0301"}, ("/a",)),
+        ({"a": 2**53}, {"a": 2**53 + 1}, ("/a",)),
+        ({"a": 0.1}, {"a": 0.1 + 2**-55}, ("/a",)),
+        (1, 2, ("",)),
+    ],
+)
+def test_differences_are_told_by_place(one: Any, other: Any, paths: tuple[str, ...]) -> None:
+    """The smallest part, and no equality that JSON does not know."""
+    assert paths == differences(one, other)
+    assert hash_of(one) != hash_of(other)
+
+
+def test_the_one_form_is_compact_sorted_json() -> None:
+    """So that a tool in another language can make the same hash; what is no JSON equals nothing."""
+    assert '{"a":[1,0.5],"b":"é"}'.encode() == canonical({"b": "é", "a": [1.0, 0.5]})
+    assert hashlib.sha256(b'{"a":1}').hexdigest() == hash_of({"a": 1})
+    assert ("/a",) == differences({"a": "x"}, {"a": object()})  # type: ignore[dict-item]
+
+
+def apart(
+    given: Any, arguments: dict[str, Any], *, tool: str = "list_orders", **provenance: Any
+) -> tuple[str, ...]:
+    """What is not explained between a model's arguments and a call's."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    sources = dict.fromkeys(arguments, "model") | provenance
+    return undeclared_changes(text, arguments, tool=tool, provenance=sources, ruleset=RULES)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "arguments", "provenance"),
+    [
+        ("list_orders", {"limit": 3.0, "after": None}, {"limit": 3}, {}),
+        ("list_orders", "", {}, {}),
+        ("refund", {"order_id": "A-1"}, {"order_id": "A-1", "customer": "c1"}, "session"),
+        ("refund", {}, {"total": 12.5}, "tool_result"),
+        ("refund", {"copies": "2"}, {"copies": 2}, "message"),
+        ("lookup_order", {"order_id": "A-1", "expand": None}, None, {}),
+    ],
+)
+def test_declared_changes_explain_a_difference(
+    tool: str, given: Any, arguments: dict[str, Any] | None, provenance: Any
+) -> None:
+    """Null for absent, a whole number, what code fills in, the known value for its words."""
+    wanted = given if arguments is None else arguments
+    sources = dict.fromkeys(wanted, provenance) if provenance else {}
+
+    assert () == apart(given, wanted, tool=tool, **sources)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "arguments", "paths"),
+    [
+        ("list_orders", "{broken", {}, ("",)),
+        ("list_orders", {"after": "x"}, {}, ("/after",)),
+        ("list_orders", {}, {"after": "x"}, ("/after",)),
+        ("list_orders", {"tags": ["a", "b"]}, {"tags": ["a", "c"]}, ("/tags/1",)),
+        ("list_orders", {"status": "open"}, {"status": "closed"}, ("/status",)),
+        ("lookup_order", {"order_id": "A-1", "expand": None}, {"order_id": "A-1"}, ("/expand",)),
+        ("refund", {"copies": "2"}, {"copies": 3}, ("/copies",)),
+        ("refund", {"copies": "two"}, {"copies": 2}, ("/copies",)),
+        ("list_orders", {"odd": "1"}, {"odd": "2"}, ("/odd",)),
+        ("list_orders", {"limit": 3}, {"limit": 4}, ("/limit",)),
+    ],
+)
+def test_any_other_difference_is_a_fault(
+    tool: str, given: Any, arguments: dict[str, Any], paths: tuple[str, ...]
+) -> None:
+    """Wherever it stands."""
+    assert paths == apart(given, arguments, tool=tool)
+
+
+@pytest.mark.parametrize(
+    ("used", "paths"),
+    [
+        ({"order_id": "A-1"}, ()),
+        ({"order_id": "A-1", "idempotency_key": "k-1"}, ()),
+        ({"order_id": "A-1", "page": 1.0}, ()),
+        ({"order_id": "A-1", "page": 2}, ("/page",)),
+        ({"order_id": "A-1", "idempotency_key": "k-2"}, ("/idempotency_key",)),
+        ({"order_id": "A-1", "any": 1}, ("/any",)),
+        ({"order_id": "A-2"}, ("/order_id",)),
+        ({}, ("/order_id",)),
+    ],
+)
+def test_a_tool_may_show_the_key_and_defaults(used: dict[str, Any], paths: tuple[str, ...]) -> None:
+    """And nothing else that the call did not hold."""
+    assert paths == unlike_used({"order_id": "A-1"}, used, schema=SCHEMA, key="k-1")
+    assert ("/x",) == unlike_used({}, {"x": 1}, schema={}, key="k-1")
+
+
+@pytest.mark.parametrize(
+    ("path", "declared"),
+    [
+        ("", ""),
+        ("/order_id", "/order_id"),
+        ("/secret", ""),
+        ("/order_id/x", "/order_id"),
+        ("/filter/secret", "/filter"),
+        ("/filter/a~1b/0/sku", "/filter/a~1b/0/sku"),
+        ("/filter/a~1b/0/secret", "/filter/a~1b/0"),
+        ("/filter/a~1b/x", "/filter/a~1b"),
+        ("/any/secret", "/any"),
+    ],
+)
+def test_only_declared_names_are_shown(path: str, declared: str) -> None:
+    """Any other name may be a customer's words."""
+    assert declared == declared_part(path, SCHEMA)
