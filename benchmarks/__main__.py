@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import latency, profile_turn, recovery, slow_model, throughput
+from benchmarks import latency, profile_turn, protocol_cost, recovery, slow_model, throughput
 from benchmarks.broker import kafka
 from benchmarks.report import Table, console, finish
 
@@ -36,6 +36,12 @@ def main() -> None:
             ),
             "latency": lambda: _of(latency, bootstrap, rates=[500], seconds=5 if quick else 20),
             "recovery": lambda: _of(recovery, bootstrap, count=10_000 if quick else 100_000),
+            "cost of the protocol": lambda: _of(
+                protocol_cost,
+                bootstrap,
+                size=protocol_cost.SMALL if quick else protocol_cost.WHOLE,
+                wanted=protocol_cost.BESIDE if quick else protocol_cost.ALL,
+            ),
         }
         found: dict[str, Any] = {"quick": quick}
         tables: list[Table] = []
@@ -73,6 +79,7 @@ def summary(found: dict[str, Any]) -> Table:
     disk = [one for one in found["recovery"]["starts"] if one["disk_mb"]]
     longest, most = (max(one[what] for one in disk) for what in ("seconds", "peak_mb"))
     stored = f"{found['recovery']['conversations']:,} conversations on disk"
+    workers = [one for one in found["cost of the protocol"]["cells"] if _beside(one)]
     faulty = faults(found)
 
     def reached(yes: bool) -> str:
@@ -93,6 +100,7 @@ def summary(found: dict[str, Any]) -> Table:
             "",
             "",
         ),
+        *((f"with {protocol_cost.MODES[one['mode']]}", _cost(one), "", "") for one in workers),
         (f"restart with {stored}", f"{longest:.1f} s", "under 30 s", reached(longest < 30)),
         ("memory at its highest then", f"{most:,} MB", "under 600 MB", reached(most < 600)),
         (
@@ -106,11 +114,32 @@ def summary(found: dict[str, Any]) -> Table:
 
 
 def faults(found: dict[str, Any]) -> list[str]:
-    """Return whose runs left behind what they must not, in any round."""
+    """Return whose runs left behind what they must not, in any round.
+
+    Without transactions `decide` is no role of ours, and nothing is promised of what it leaves.
+    """
     slow = found["a slow model"]
     runs = [one for rounds in found["throughput"]["peers"].values() for one in rounds]
     runs += [*slow["peers"], *slow["rounds"]]
-    return list(dict.fromkeys(one["peer"] for one in runs if one["faults"]))
+    named = [one["peer"] for one in runs if one["faults"]]
+    named += [
+        f"decide at {one['partitions']} partitions, gap {one['gap_ms']} ms"
+        for one in found["cost of the protocol"]["cells"]
+        if one["mode"] == "transactions" and one["faults"]
+    ]
+    return list(dict.fromkeys(named))
+
+
+def _cost(one: dict[str, Any]) -> str:
+    return (
+        f"{one['turns_per_second']:,} turns/s, {one['cpu_us_per_turn']:.0f} us of CPU a turn, "
+        f"p50 {one['p50_ms']:.0f} ms, p99 {one['p99_ms']:.0f} ms"
+    )
+
+
+def _beside(one: dict[str, Any]) -> bool:
+    """Whether a worker of `protocol_cost` is one of those that the summary shows."""
+    return protocol_cost.Cell(one["mode"], one["partitions"], one["gap_ms"]) in protocol_cost.BESIDE
 
 
 def _mark(reached: bool) -> str:

@@ -71,6 +71,13 @@ def cells(partitions: Sequence[int], gaps: Sequence[int], modes: Sequence[Mode])
     return [Cell(mode, count, gap) for count in partitions for gap in gaps for mode in modes]
 
 
+ALL = cells(PARTITIONS, GAPS, list(MODES))
+BESIDE = cells(PARTITIONS[:1], GAPS[1:2], list(MODES))
+"""One worker of each mode: what a summary shows, and what a short run is about."""
+WHOLE = Size(backlog=15_000, rate=200, seconds=8)
+SMALL = Size(backlog=1_500, rate=200, seconds=2)
+
+
 async def _measure(bootstrap: str, cell: Cell, size: Size) -> dict[str, Any]:
     prefix = fresh_prefix(f"protocol-{cell.mode}")
     stream = {"commit_gap_ms": cell.gap_ms}
@@ -223,9 +230,9 @@ def table(found: dict[str, Any]) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=15_000, help="backlog of each cell")
-    parser.add_argument("--rate", type=int, default=200, help="turns/s, for the latency")
-    parser.add_argument("--seconds", type=float, default=8, help="of the steady rate")
+    parser.add_argument("--turns", type=int, default=WHOLE.backlog, help="backlog of each cell")
+    parser.add_argument("--rate", type=int, default=WHOLE.rate, help="turns/s, for the latency")
+    parser.add_argument("--seconds", type=float, default=WHOLE.seconds, help="of the steady rate")
     parser.add_argument("--partitions", type=int, nargs="+", default=list(PARTITIONS))
     parser.add_argument("--gaps", type=int, nargs="+", default=list(GAPS), help="commit gaps, ms")
     parser.add_argument("--modes", nargs="+", choices=get_args(Mode), default=list(MODES))

@@ -1,13 +1,18 @@
 """How far the embedded decider's confidence can be believed on STAR: `turnstream calibrate`.
 
-Usage: python -m benchmarks.star.calibrate [--star DIR] [--labelled N] [--work DIR] [-- OPTIONS]
+Usage: python -m benchmarks.star.calibrate [--star DIR] [--labelled N] [--work DIR] [--keep DIR]
+           [-- OPTIONS]
 
 Takes whole dialogues in the order of the file until N turns are labelled, writes them as the JSON
 lines that `turnstream calibrate` reads, with a configuration for the catalog beside this file, and
 runs it. Needs no Kafka. What comes after `--` is passed on to the command.
+
+`--keep benchmarks/star` renews the report and the plot that are kept beside this file. They hold
+numbers and what our own catalog says; the work folder holds the data set's texts.
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,8 +41,18 @@ def lines(folder: Path, *, labelled: int) -> Iterator[str]:
             count += moment.live.action in ACTIONS
 
 
-def run(folder: Path, work: Path, *, labelled: int, options: list[str]) -> int:
-    """Run the command as users do; returns its exit status."""
+def run(
+    folder: Path, work: Path, *, labelled: int, options: list[str], keep: Path | None = None
+) -> int:
+    """Run the command as users do; returns its exit status.
+
+    Args:
+        folder: of the data set.
+        work: for everything that the command reads and writes.
+        labelled: labelled turns, about.
+        options: the command's, besides.
+        keep: for its report and its plot; they are only shown and left in `work` when not given.
+    """
     turns, config = work / "star.jsonl", work / "turnstream.yaml"
     turns.write_text("\n".join(lines(folder, labelled=labelled)) + "\n", encoding="utf-8")
     config.write_text(yaml.safe_dump({"catalog": str(CATALOG)}), encoding="utf-8")
@@ -47,7 +62,13 @@ def run(folder: Path, work: Path, *, labelled: int, options: list[str]) -> int:
         *("--write", str(work / "calibration.json"), "--plot", str(work / "calibration.png")),
         *options,
     ]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    if keep is None:
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    ran = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
+    print(ran.stdout, end="")
+    (keep / "calibration.txt").write_text(ran.stdout, encoding="utf-8")
+    shutil.copyfile(work / "calibration.png", keep / "calibration.png")
+    return ran.returncode
 
 
 def main() -> None:
@@ -55,6 +76,7 @@ def main() -> None:
     parser.add_argument("--star", type=Path, help="folder of the data set")
     parser.add_argument("--labelled", type=int, default=2000, help="labelled turns, about")
     parser.add_argument("--work", type=Path, help="folder for the results; else they are removed")
+    parser.add_argument("--keep", type=Path, help="folder for the report and the plot alone")
     parser.add_argument("options", nargs="*", help="options of `turnstream calibrate`, after --")
     given = parser.parse_args()
     try:
@@ -64,7 +86,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = given.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        sys.exit(run(folder, work, labelled=given.labelled, options=given.options))
+        status = run(folder, work, labelled=given.labelled, options=given.options, keep=given.keep)
+        sys.exit(status)
 
 
 if __name__ == "__main__":

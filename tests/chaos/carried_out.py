@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tests.chaos import shop
+from tests.chaos import logs
 from tests.chaos.ledger import Finding, Ledger, header, place_of
 from tests.chaos.offsets import journal_key
 from turnstream.core.definitions import Catalog
@@ -19,9 +19,12 @@ _TAKEOVER_MS: Final = 500
 interrupted. An executor that lost nothing says so at once; one that takes over after a loss comes
 after a session, a start or a broker's absence, each of which takes much longer."""
 
+_AT_ONCE_MS: Final = 250
+"""Longest time that a process takes from looking for a key to its effect, unless it is stopped."""
+
 
 def calls(
-    ledger: Ledger, effects: Sequence[shop.Effect], *, catalog: Catalog, crashes: bool
+    ledger: Ledger, effects: Sequence[logs.Effect], *, catalog: Catalog, crashes: bool
 ) -> Iterator[Finding]:
     """Compare calls, their effects, their journal and their results."""
     ordered = {action.action_id: action for _, action in ledger.actions if action.call is not None}
@@ -31,7 +34,7 @@ def calls(
             yield Finding("untrue_result", f"{result.action_id}: of no call")
         if result.final:
             final[result.action_id].append(result)
-    made: dict[str, list[shop.Effect]] = defaultdict(list)
+    made: dict[str, list[logs.Effect]] = defaultdict(list)
     for effect in effects:
         made[effect.action_id].append(effect)
     for one in made.keys() - ordered.keys():
@@ -44,7 +47,7 @@ def calls(
         assert call is not None
         tool, done, results = catalog.tools[call.tool], made[one], final[one]
         journal = ledger.journal.get(journal_key(action.conversation_id, one), [])
-        if len(done) > 1 and tool.effect == "write" and not tool.idempotent:
+        if tool.effect == "write" and _done_twice(done, idempotent=tool.idempotent):
             yield Finding("done_twice", f"{call.tool} {one}: {len(done)} times")
         begun = [at for at, phase in journal if phase == "started"]
         if done and not (begun and begun[0] <= min(each.at for each in done)):
@@ -57,10 +60,22 @@ def calls(
             yield Finding("unknown_unforced", f"{call.tool} {one}")
 
 
+def _done_twice(done: Sequence[logs.Effect], *, idempotent: bool) -> bool:
+    """Whether a write had its effect more than once.
+
+    A tool that knows its keys again has another effect only if two executors call it at the same
+    time. One that was stopped between looking and acting acts late, whoever has called meanwhile:
+    it has sent the call while the partition was its own.
+    """
+    if idempotent:
+        done = [one for one in done if one.looked is None or one.at - one.looked < _AT_ONCE_MS]
+    return len(done) > 1
+
+
 def _of_result(
     result: ToolResult,
     action: ActionEvent,
-    done: Sequence[shop.Effect],
+    done: Sequence[logs.Effect],
     journal: Sequence[tuple[int, str]],
     *,
     writes: bool,

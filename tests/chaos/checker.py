@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.chaos import shop
+from tests.chaos import logs, shop
 from tests.chaos.carried_out import answers, calls, messages
 from tests.chaos.fold import Folder, Handled, reply_of
 from tests.chaos.followers import labels, shadow
@@ -92,13 +92,14 @@ def check(
         *run.states(),
         *passed(ledger),
         *messages(ledger, catalog=catalog),
-        *(Finding("overlap", key) for key in shop.overlaps(folder)),
+        *(Finding("overlap", key) for key in logs.overlaps(folder)),
     ]
     if ledger.with_calls:
-        found += calls(ledger, shop.effects(folder), catalog=catalog, crashes=crashes)
+        found += calls(ledger, logs.effects(folder), catalog=catalog, crashes=crashes)
         found += answers(ledger)
     if ledger.shadowed:
-        found += [*labels(ledger, ends), *shadow(ledger, ends)]
+        idle_ms = fold.ruleset.limits.conversation_ttl_ms
+        found += [*labels(ledger, ends, idle_ms=idle_ms), *shadow(ledger, ends)]
     return found
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.stage import PARTITIONS, SESSION_SECONDS, Stage, Traffic, staged, until
+from tests.chaos.stage import PARTITIONS, SESSION_SECONDS, Stage, staged, until
+from tests.chaos.traffic import Traffic
 
 _OPEN: Final = re.compile(r"lanes open: ([0-9, ]+)", re.ASCII)
 _TURNS: Final = 100_000

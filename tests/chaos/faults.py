@@ -11,14 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from tests.chaos import shop
+from tests.chaos import logs, shop
 from tests.chaos.checker import Finding
 from tests.chaos.crew import Crew
 from tests.chaos.schedule import ON_REVOKE, Fault, Wave
-from tests.chaos.stage import PARTITIONS, NotInTime, Stage, Traffic, Worker, until
+from tests.chaos.stage import PARTITIONS, NotInTime, Stage, Worker, until
+from tests.chaos.traffic import Traffic
 from turnstream.core.events import Timer
 from turnstream.demo.kafka import KafkaBroker
 from turnstream.stream.role import EXIT_FAILED, EXIT_REFUSED
@@ -37,6 +39,9 @@ _LOG_ROOM: Final = 128 * 1024
 
 _DISK_FULL: Final = "File too large"
 """What the system says of a write beyond the limit."""
+
+_ASKED: Final = "Signal received"
+"""What a process says that is asked to stop."""
 
 _TROUBLED: Final = frozenset({"broker", "refusal"})
 """Faults that may keep any process from committing, and so from stopping as it should."""
@@ -91,6 +96,9 @@ class Faults:
             return False
         worker.send(signal.SIGTERM)
         status = await self.crew.stage.exit_status(worker)
+        if not worker.said(_ASKED):
+            # It had ended already, by the fault before this one.
+            return False
         if status and not excused:
             self.findings.append(stopped_badly(worker))
         return True
@@ -204,10 +212,10 @@ async def _write_zombie(fault: Fault, crew: Crew, traffic: Traffic) -> bool:
     while worker is None and time.monotonic() < deadline:
         number += 1
         await traffic.say(f"z-{traffic.seed}-{number}", f"refund {shop.SLOW_ORDER}{number}")
-        begun = len(shop.effects(folder))
+        begun = len(logs.effects(folder))
         with contextlib.suppress(NotInTime):
-            await until(lambda begun=begun: len(shop.effects(folder)) > begun, "", seconds=0.5)  # type: ignore[misc]
-        at_work = {effect.pid for effect in shop.effects(folder)[begun:] if effect.slow_write}
+            await until(lambda begun=begun: len(logs.effects(folder)) > begun, "", seconds=0.5)  # type: ignore[misc]
+        at_work = {effect.pid for effect in logs.effects(folder)[begun:] if effect.slow_write}
         members = crew.members.get(fault.role, ())
         worker = next((one for one in members if one.process.pid in at_work), None)
     if worker is None or worker.ended:
@@ -267,8 +275,14 @@ async def _refuse(stage: Stage) -> bool:
 
 
 async def recreate(stage: Stage) -> Sequence[Finding]:
-    """Delete the topic of turns and make it anew: nobody may go on as if it were the same."""
+    """Delete the topic of turns and make it anew: nobody may go on as if it were the same.
+
+    It is filled beyond what was handled of the former one, or its length alone would tell.
+    """
     topic = stage.topic("conversation.turns")
+    tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    async with AIOKafkaConsumer(bootstrap_servers=stage.bootstrap) as consumer:
+        ends = await consumer.end_offsets(tps)
     admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap)
     await admin.start()
     try:
@@ -281,6 +295,13 @@ async def recreate(stage: Stage) -> Sequence[Finding]:
             await asyncio.sleep(0.2)
     finally:
         await admin.close()
+    await asyncio.gather(
+        *[
+            await stage.producer.send(topic, b"anew", partition=tp.partition)
+            for tp in tps
+            for _ in range(ends[tp] + 1)
+        ]
+    )
     worker = await stage.start("decide")
     status = await stage.exit_status(worker)
     return [] if status == EXIT_REFUSED else [Finding("built_on_sand", f"exit status {status}")]

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from tests.chaos import shop
+from tests.chaos import logs
 from turnstream.core.conversation import Conversation
 from turnstream.core.effects import Abandoned, DeadLetter, Input, Propose, Publish, Step
 from turnstream.core.events import ConversationTurn, Event
@@ -30,6 +30,7 @@ from turnstream.core.record import dump, load
 from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.roles.intake import source_of
+from turnstream.roles.spending import IN_ALL
 from turnstream.stream import Record
 
 _CLOCK: Final = frozenset({"at", "updated_at", "due_at", "deadline_at", "asked_at", "expires_at"})
@@ -72,7 +73,7 @@ class Folder:
     """Folds under one catalog."""
 
     ruleset: Ruleset
-    replies: Mapping[str, Sequence[shop.Reply]] = field(default_factory=dict)
+    replies: Mapping[str, Sequence[logs.Reply]] = field(default_factory=dict)
     """Request to the replies that its decider has logged."""
 
     def difference(self, key: str, inputs: Sequence[Handled], kept: Sequence[Record]) -> str | None:
@@ -103,7 +104,7 @@ class Folder:
         if not isinstance(last, Propose):
             yield outcome
             return
-        for reply in self.replies.get(shop.asked(last.request), ()):
+        for reply in self.replies.get(logs.asked(last.request), ()):
             following = step(outcome.state, cause.with_event(reply.proposal), self.ruleset)
             yield from self.ends(following, cause)
 
@@ -255,12 +256,16 @@ def _expected(one: Handled) -> tuple[list[object], bool]:
 
 def _of_action(action: ActionEvent) -> object:
     # With the same clock all of it is the same: arguments, texts, deadlines, what a person is told.
-    return action.model_dump()
+    # Only what failed attempts took is told by no reply.
+    notes = {
+        name: note for name, note in orjson.loads(action.diagnostics_json).items() if name != IN_ALL
+    }
+    return action.model_dump(exclude={"diagnostics_json"}) | {"diagnostics": notes}
 
 
 def reply_of(action: ActionEvent) -> str | None:
     """The number of the reply that an action was made of; None where code decided."""
-    found: str | None = orjson.loads(action.diagnostics_json).get(shop.REPLY)
+    found: str | None = orjson.loads(action.diagnostics_json).get(logs.REPLY)
     return found
 
 

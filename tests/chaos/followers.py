@@ -15,32 +15,50 @@ _ENDINGS: Final = 8
 """Endings that the classifier keeps of a conversation while their turns have not arrived."""
 _TURNS: Final = 32
 """Turns of a conversation that the classifier knows."""
+_UNSEEN_MS: Final = 20_000
+"""How long before others can read it an event may have been stamped: its transaction waits for a
+broker that is away."""
 
 
-def labels(ledger: Ledger, ends: Mapping[str, int]) -> Iterator[Finding]:
+def labels(ledger: Ledger, ends: Mapping[str, int], *, idle_ms: int) -> Iterator[Finding]:
     """Compare labels with the ends of exchanges.
 
     An end is a question, a refusal, a handoff or a composed answer. Its label comes with it, or
     with its turn where that was read later. Only short conversations that were never told to
-    end must have all of theirs: of others the classifier may not know the turn any more.
+    end must have all of theirs: of others the classifier may not know the turn any more. Nor may
+    it know one whose end came as late as conversations are let go: `decide` was away meanwhile.
 
     Args:
         ledger: all that is in the topics.
         ends: conversation to how often it was told to end.
+        idle_ms: silence after which a conversation ends.
     """
+    heard: dict[tuple[str, str], int] = {}
+    """Exchange to the time of its turn."""
+    late: set[tuple[str, str]] = set()
     endings: Counter[tuple[str, str]] = Counter()
     turns: Counter[str] = Counter()
     inputs = set(ledger.sources)
+    for record, event in ledger.sources.values():
+        if isinstance(event, ConversationTurn):
+            turns[event.conversation_id] += 1
+            exchange = (event.conversation_id, event.turn_id)
+            at = min(record.timestamp, event.occurred_at)
+            heard[exchange] = min(at, heard.get(exchange, at))
+
+    def end(conversation_id: str, turn_id: str, at: int) -> None:
+        exchange = (conversation_id, turn_id)
+        endings[exchange] += 1
+        if at - heard.get(exchange, at) > idle_ms - _UNSEEN_MS:
+            late.add(exchange)
+
     for record, action in ledger.actions:
         inputs.add(place_of(record))
         if action.turn_id and (action.question or action.refusal or action.handoff):
-            endings[action.conversation_id, action.turn_id] += 1
-    for _, answer in ledger.answers:
+            end(action.conversation_id, action.turn_id, record.timestamp)
+    for record, answer in ledger.answers:
         if answer.text is not None and answer.turn_id:
-            endings[answer.conversation_id, answer.turn_id] += 1
-    for _, event in ledger.sources.values():
-        if isinstance(event, ConversationTurn):
-            turns[event.conversation_id] += 1
+            end(answer.conversation_id, answer.turn_id, record.timestamp)
     found: Counter[tuple[str, str]] = Counter()
     ids: Counter[str] = Counter()
     for record, label in ledger.labels:
@@ -57,7 +75,7 @@ def labels(ledger: Ledger, ends: Mapping[str, int]) -> Iterator[Finding]:
         if count > endings[exchange]:
             yield Finding("labelled_twice", f"{exchange}: {count}, ends {endings[exchange]}")
     ended = Counter(key for key, _ in endings.elements())
-    for exchange in endings.keys() - found.keys():
+    for exchange in endings.keys() - found.keys() - late:
         key = exchange[0]
         if not ends.get(key) and ended[key] <= _ENDINGS and turns[key] <= _TURNS:
             yield Finding("no_label", str(exchange))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.chaos import shop
+from tests.chaos import logs, shop
 from tests.chaos.checker import Finding
 from tests.chaos.stage import PARTITIONS, SESSION_SECONDS, Stage, said, staged, until
 
@@ -160,7 +160,7 @@ async def _join_during_calls(stage: Stage, off: str | None) -> None:
     first = await stage.start("execute", without=off)
     await stage.until_open(first)
     await _say(stage, [("j", f"refund {shop.SLOW_ORDER}1")])
-    await until(lambda: bool(shop.effects(stage.folder)), "a call")
+    await until(lambda: bool(logs.effects(stage.folder)), "a call")
     second = await stage.start("execute", without=off)
     number = 0
     # However long it takes to join: three times the calls of one look are always under way.

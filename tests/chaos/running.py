@@ -13,13 +13,14 @@ from typing import Final
 
 from aiokafka.errors import KafkaError
 
-from tests.chaos import shop
+from tests.chaos import logs
 from tests.chaos.checker import Finding, Ledger
 from tests.chaos.crew import Crew
 from tests.chaos.faults import Faults, recreate
 from tests.chaos.fold import reply_of
 from tests.chaos.schedule import RoleName, Wave
-from tests.chaos.stage import NotInTime, Stage, Traffic, staged, until
+from tests.chaos.stage import NotInTime, Stage, staged, until
+from tests.chaos.traffic import Traffic
 from turnstream.core.events import Timer
 from turnstream.demo.kafka import KafkaBroker
 
@@ -141,7 +142,7 @@ async def run(
         report.labels, report.proposals = len(ledger.labels), len(ledger.proposals)
         report.aborted, report.starts = traffic.aborted, workers.starts
         report.retried = sum(not one.final for _, one in ledger.results)
-        report.asked = shop.questions(folder)
+        report.asked = logs.questions(folder)
         report.traffic += traffic.controls
         report.traffic += Counter(
             aborted=traffic.aborted,
@@ -150,9 +151,9 @@ async def run(
             reconciled=report.asked,
         )
         report.forgotten = len(ledger.forgotten)
-        report.replays = shop.repeated(folder)
+        report.replays = logs.repeated(folder)
         committed = {reply_of(action) for _, action in ledger.actions}
-        report.reordered = shop.unrepeated(folder, committed)
+        report.reordered = logs.unrepeated(folder, committed)
         await faults.stop_all()
         report.findings += faults.findings
         if recreated:

@@ -1,45 +1,26 @@
 """The deployment under chaos: deciders and tools whose replies nobody can work out afterwards.
 
-Both write to append-only files in the folder that `CHAOS_FOLDER` names, which no failure of a
-process can take back: what the checker knows beside the topics.
+Both write down what they do (:mod:`tests.chaos.logs`): what the checker knows beside the topics.
 
 Two tools fail: `book`, which remembers the keys of its effects and may be called again, and
 `transfer`, which may not but can be asked what became of a call.
 """
 
 import asyncio
-import hashlib
 import os
 import re
-import resource
 import secrets
 import time
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Container, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections import Counter
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-import orjson
-
+from tests.chaos import logs
 from turnstream.core.definitions import Catalog
 from turnstream.core.ports import Classification, DecisionRequest, Exchange, Proposal
 from turnstream.tools import NotExecuted
 
-FOLDER: Final = "CHAOS_FOLDER"
-EFFECTS: Final = "effects.log"
-DECIDER: Final = "decider.log"
-REPLIES: Final = "replies.log"
-FAILURES: Final = "failures.log"
-"""Calls that failed, and those of them whose effect there was."""
-ASKED: Final = "asked.log"
-"""Questions what became of a call."""
-REPLY: Final = "reply"
-"""Key of a reply's number in the diagnostics of a decision."""
-
-NO_TOOL: Final = "no_such_tool"
-"""What the decider proposes now and then: it must be refused, and is asked once more."""
 BUG: Final = "explode"
 """A turn with this word makes the decider raise."""
 SLOW_ORDER: Final = "A-9"
@@ -135,23 +116,6 @@ CATALOG: Final[dict[str, Any]] = {
 # --- the tools ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """One call that reached a tool."""
-
-    tool: str
-    action_id: str
-    at: int
-    """Milliseconds since the epoch."""
-    pid: int
-    slow: bool
-
-    @property
-    def slow_write(self) -> bool:
-        """Whether it takes long and changes something."""
-        return self.slow and self.tool != "look_up"
-
-
 async def look_up(order_id: str, idempotency_key: str) -> dict[str, str]:
     """Say how an order is."""
     return await _called("look_up", order_id, idempotency_key, "shipped")
@@ -170,9 +134,10 @@ async def book(order_id: str, idempotency_key: str) -> dict[str, str]:
     _tried[idempotency_key] += 1
     if tried < before:
         _fail("book", idempotency_key, done=False)
-    if _has_effect(idempotency_key):
+    looked = _now_ms()
+    if logs.has_effect(idempotency_key):
         return {"status": status}
-    said = await _called("book", order_id, idempotency_key, status)
+    said = await _called("book", order_id, idempotency_key, status, looked=looked)
     if tried < before + after:
         _fail("book", idempotency_key, done=True)
     return said
@@ -196,13 +161,13 @@ async def transferred(idempotency_key: str) -> dict[str, str]:
         ConnectionError: The question was not answered.
         NotExecuted: There was no such transfer. An executor that has lost the call cannot make it.
     """
-    _append(ASKED, {"action_id": idempotency_key, "pid": os.getpid()})
+    logs.append(logs.ASKED, {"action_id": idempotency_key, "pid": os.getpid()})
     key = f"{idempotency_key}?"
     _tried[key] += 1
     if _tried[key] == 1 and zlib.crc32(idempotency_key.encode()) % 3 == 0:
         raise ConnectionError
     await asyncio.sleep(0)
-    if not _has_effect(idempotency_key):
+    if not logs.has_effect(idempotency_key):
         raise NotExecuted
     return {"status": "transferred"}
 
@@ -221,58 +186,22 @@ _TROUBLES: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (1, 0), 2: (1, 
 
 
 def _fail(tool: str, action_id: str, *, done: bool) -> None:
-    _append(FAILURES, {"tool": tool, "action_id": action_id, "done": done})
+    logs.append(logs.FAILURES, {"tool": tool, "action_id": action_id, "done": done})
     raise ConnectionError
 
 
-def _has_effect(action_id: str) -> bool:
-    """Look into what no failure of a process can take back."""
-    wanted = orjson.dumps({"action_id": action_id})[1:-1]
-    folder = Path(os.environ[FOLDER])
-    return any(wanted in path.read_bytes() for path in _parts(folder / EFFECTS))
-
-
-async def _called(tool: str, order_id: str, action_id: str, status: str) -> dict[str, str]:
+async def _called(
+    tool: str, order_id: str, action_id: str, status: str, *, looked: int | None = None
+) -> dict[str, str]:
     slow = order_id.startswith(SLOW_ORDER)
     about = {"tool": tool, "action_id": action_id, "at": _now_ms(), "pid": os.getpid()}
     # Before any wait: what a cancelled or killed call has done is done.
-    _append(EFFECTS, {**about, "slow": slow}, durable=True)
+    logs.append(logs.EFFECTS, {**about, "slow": slow, "looked": looked}, durable=True)
     await asyncio.sleep(1.5 if slow else zlib.crc32(order_id.encode()) % 50 / 1000)
     return {"status": status}
 
 
-def effects(folder: Path) -> list[Effect]:
-    """Every call that reached a tool, in order."""
-    return sorted((Effect(**line) for line in _lines(folder / EFFECTS)), key=lambda one: one.at)
-
-
-def failures(folder: Path) -> int:
-    """How many calls have failed."""
-    return len(_lines(folder / FAILURES))
-
-
-def questions(folder: Path) -> int:
-    """How often a tool was asked what became of a call."""
-    return len(_lines(folder / ASKED))
-
-
 # --- the decider ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply of the decider, as it was logged before anybody had it."""
-
-    number: str
-    """Stands in the diagnostics of the decision that is made of it."""
-    pid: int
-    proposal: Proposal
-
-
-def asked(request: DecisionRequest) -> str:
-    """Name a request by all that it says: a process after a crash asks the same again."""
-    text = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(text).hexdigest()[:24]
 
 
 def replied(request: DecisionRequest) -> Proposal:
@@ -285,30 +214,20 @@ def replied(request: DecisionRequest) -> Proposal:
         message = "a defect"
         raise RuntimeError(message)
     proposal = _decided(request, secrets.randbits(64))
-    line = {"request": asked(request), "pid": os.getpid(), "proposal": proposal}
-    _append(REPLIES, line)
+    line = {"request": logs.asked(request), "pid": os.getpid(), "proposal": proposal}
+    logs.append(logs.REPLIES, line)
     return proposal
-
-
-def replies(folder: Path) -> Mapping[str, Sequence[Reply]]:
-    """Every reply that was given, by what was asked; more than one where a process was lost."""
-    found: dict[str, list[Reply]] = defaultdict(list)
-    for line in _lines(folder / REPLIES):
-        proposal = Proposal(**line["proposal"])
-        number = str(proposal.diagnostics[REPLY])
-        found[line["request"]].append(Reply(number, line["pid"], proposal))
-    return found
 
 
 def _decided(request: DecisionRequest, number: int) -> Proposal:
     """Choose by a number that is used once: which answer, how sure, and now and then nonsense."""
     latest = request.latest
     about = {
-        "diagnostics": {REPLY: f"{number:016x}"},
+        "diagnostics": {logs.REPLY: f"{number:016x}"},
         "confidence": 0.9 + number % 100 / 1000,
     }
     if request.fault is None and number % 50 == 0:
-        return _proposal("call_tool", "lookup_required", tool=NO_TOOL, **about)
+        return _proposal("call_tool", "lookup_required", tool=logs.NO_TOOL, **about)
     if "human" in latest:
         return _proposal("handoff", "unsupported", **about)
     if request.facts:
@@ -345,12 +264,12 @@ class Scripted:
             return replied(request)
 
         async def later() -> Proposal:
-            _append(DECIDER, {"key": key, "pid": os.getpid(), "what": "begins"})
+            logs.append(logs.DECIDER, {"key": key, "pid": os.getpid(), "what": "begins"})
             try:
                 await asyncio.sleep(latency / 1000)
                 return replied(request)
             finally:
-                _append(DECIDER, {"key": key, "pid": os.getpid(), "what": "ends"})
+                logs.append(logs.DECIDER, {"key": key, "pid": os.getpid(), "what": "ends"})
 
         return later()
 
@@ -398,37 +317,6 @@ def labeller(_catalog: Catalog) -> Labeller:
     return Labeller()
 
 
-def overlaps(folder: Path) -> list[str]:
-    """Conversations that one process decided twice at the same time."""
-    at_work: set[tuple[int, str]] = set()
-    found: list[str] = []
-    for line in _lines(folder / DECIDER):
-        one = (line["pid"], line["key"])
-        if line["what"] == "ends":
-            at_work.discard(one)
-        elif one in at_work:
-            found.append(line["key"])
-        else:
-            at_work.add(one)
-    return found
-
-
-def repeated(folder: Path) -> int:
-    """How many replies were given to a request that had one: the first was lost with its process.
-
-    Embedded or behind a wait, every reply is logged; a request in other words is another one.
-    """
-    return sum(len(given) - 1 for given in replies(folder).values())
-
-
-def unrepeated(folder: Path, committed: Container[str | None]) -> int:
-    """How many requests led to nothing and were never made again in the same words."""
-    return sum(
-        not any(one.number in committed or one.proposal.tool == NO_TOOL for one in given)
-        for given in replies(folder).values()
-    )
-
-
 def _proposal(action: str, reason_code: str, **changes: Any) -> Proposal:
     given: dict[str, Any] = {
         "action": action,
@@ -441,32 +329,6 @@ def _proposal(action: str, reason_code: str, **changes: Any) -> Proposal:
         **changes,
     }
     return Proposal(**given)
-
-
-# --- the logs -------------------------------------------------------------------------------------
-
-
-def _append(name: str, line: Mapping[str, object], *, durable: bool = False) -> None:
-    path = Path(os.environ[FOLDER]) / name
-    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
-        # The disk that is full to this process is not that of its tools and its decider.
-        path = path.with_name(f"{name}.{os.getpid()}")
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, orjson.dumps(line) + b"\n")
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for part in _parts(path) for line in part.read_bytes().splitlines()]
-
-
-def _parts(path: Path) -> list[Path]:
-    """The files of a log: the common one, then those of processes with a full disk."""
-    return [one for one in (path, *sorted(path.parent.glob(f"{path.name}.*"))) if one.exists()]
 
 
 def _now_ms() -> int:

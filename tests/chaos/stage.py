@@ -1,33 +1,31 @@
-"""What a run happens on: topics, workers, the turns that are sent, and who reads it all."""
+"""What a run happens on: its topics, its configuration and its workers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import random
 import signal
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.chaos import shop
+from tests.chaos import logs, shop
 from tests.chaos.checker import check
 from tests.chaos.fold import Folder
 from tests.chaos.ledger import Finding, Ledger
+from tests.chaos.reading import DEAD, SOURCES, TOPICS, Reading
 from turnstream.config import Settings, load_settings
-from turnstream.core.events import ControlKind, ConversationControl, ConversationTurn
-from turnstream.roles import answer, classify, decide, execute, shadow
+from turnstream.core.events import ConversationControl, ConversationTurn
+from turnstream.roles import decide
 from turnstream.roles.deployment import Deployment
 from turnstream.stream.failpoints import VARIABLE
 from turnstream.stream.partitioner import partitioner
@@ -40,28 +38,6 @@ SESSION_SECONDS: Final = 6.0
 
 PATIENCE: Final = 120.0
 """Longest wait for anything, on a busy machine."""
-
-_SOURCES: Final[Mapping[str, Sequence[str]]] = {
-    "decide": decide.SOURCES,
-    "execute": execute.SOURCES,
-    "answer": answer.SOURCES,
-    "classify": classify.SOURCES,
-    "shadow": shadow.SOURCES,
-}
-"""Role to the topics that it reads."""
-
-_TOPICS: Final = (
-    *decide.SOURCES,
-    "conversation.actions",
-    "conversation.outcomes",
-    "conversation.outbound",
-    "shadow.proposals",
-    "shadow.comparisons",
-)
-"""All that roles read and write, but for what people do."""
-
-DEAD: Final = tuple(f"{source}.dlq" for source in (*shadow.SOURCES, *shadow.WRITES[:1]))
-"""The dead letters of every source, and the shadow's own; of one partition each."""
 
 
 class NotInTime(AssertionError):
@@ -133,12 +109,17 @@ class Stage:
     workers: list[Worker] = field(default_factory=list)
     crashed: bool = False
     """Whether anything but joins and orderly stops has happened."""
-    level: bool = False
-    """Whether all that is committed has been read, at the last look."""
-    committed: dict[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
-    """Role to the offsets that its group had committed at the last look."""
+    reading: Reading = field(init=False)
+    """Reads all that the run writes."""
     _started: int = 0
-    _tail: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        """Prepare to read."""
+        self.reading = Reading(
+            self.settings,
+            self.ledger,
+            roles=lambda: {worker.role for worker in self.workers},
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -185,7 +166,7 @@ class Stage:
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join((str(ROOT / "processors"), str(ROOT))),
-                    shop.FOLDER: str(self.folder),
+                    logs.FOLDER: str(self.folder),
                     VARIABLE: failpoints,
                 },
             )
@@ -237,37 +218,25 @@ class Stage:
             self.ledger,
             folder=self.folder,
             catalog=self.deployment.catalog,
-            fold=Folder(self.deployment.ruleset, shop.replies(self.folder)),
+            fold=Folder(self.deployment.ruleset, logs.replies(self.folder)),
             crashes=self.crashed,
         )
 
     async def until_complete(self, *, seconds: float = PATIENCE) -> None:
         """Wait until everything is read, has come to its end, and its offsets are committed."""
-        ledger = self.ledger
+        ledger, reading = self.ledger, self.reading
 
         def complete() -> bool:
-            self.still_reading()
-            return self.level and not ledger.open and not self._behind()
+            reading.still_runs()
+            return reading.level and not ledger.open and not reading.behind()
 
         def missing() -> str:
             return (
                 f"{ledger.turns} turns read, {len(ledger.open)} things open, such as "
-                f"{sorted(map(str, ledger.open))[:3]}, not committed: {self._behind()}"
+                f"{sorted(map(str, ledger.open))[:3]}, not committed: {reading.behind()}"
             )
 
         await until(complete, missing, seconds=seconds)
-
-    def _behind(self) -> list[str]:
-        """Name what has been read and is not passed by the offsets of every role that runs."""
-        ends = self.ledger.ends
-        return [
-            f"{role}: {topic}/{partition}"
-            for role in {worker.role for worker in self.workers}
-            for topic in map(self.topic, _SOURCES[role])
-            for partition in range(PARTITIONS)
-            if self.committed.get(role, {}).get((topic, partition), 0)
-            < ends.get((topic, partition), 0)
-        ]
 
     async def until_forgotten(self, *, seconds: float = PATIENCE) -> None:
         """Wait until no record is left of what was to be forgotten; else that is a finding.
@@ -315,89 +284,12 @@ class Stage:
             else:
                 return
 
-    # --- reading --------------------------------------------------------------------------------
-
-    def read(self) -> None:
-        """Begin to read every topic, and the committed offsets beside it."""
-        self._tail = asyncio.create_task(self._read())
-
-    def still_reading(self) -> None:
-        """Raise what has ended the reading, if anything has."""
-        if self._tail is not None and self._tail.done():
-            self._tail.result()
-
     async def close(self) -> None:
         """End all processes and stop reading."""
         for worker in self.workers:
             worker.send(signal.SIGKILL)
             await worker.process.wait()
-        if self._tail is not None:
-            self._tail.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._tail
-
-    async def _read(self) -> None:
-        names = [self.topic(logical) for logical in _TOPICS]
-        tps = [
-            TopicPartition(name, partition)
-            for name in (*names, *self.ledger.changelogs)
-            for partition in range(PARTITIONS)
-        ]
-        tps += [TopicPartition(self.topic(name), 0) for name in DEAD]
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            max_partition_fetch_bytes=4 * 1024 * 1024,
-        )
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=5_000)
-        await consumer.start()
-        await admin.start()
-        looked = 0.0
-        # Of a transaction that ends just now, offsets may be there before its records: when all has
-        # been read, the last look but one is certain.
-        looks = (0, 0)
-        self.ledger.whole_until = 0
-        try:
-            consumer.assign(tps)
-            await consumer.seek_to_beginning(*tps)
-            while True:
-                fetched = await consumer.getmany(timeout_ms=200)
-                for records in fetched.values():
-                    for record in records:
-                        self.ledger.add(record)
-                    await asyncio.sleep(0)
-                with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                    if time.monotonic() - looked > 0.5:
-                        looked = time.monotonic()
-                        await self._look(admin)
-                        looks = (looks[1], time.time_ns() // 1_000_000)
-                    self.level = not fetched and await _is_level(consumer, tps)
-                    if self.level:
-                        self.ledger.whole_until = looks[0]
-        finally:
-            await consumer.stop()
-            await admin.close()
-
-    async def _look(self, admin: AIOKafkaAdminClient) -> None:
-        """Note which offsets are committed now."""
-        for role in sorted({worker.role for worker in self.workers} | {"decide"}):
-            async with asyncio.timeout(5):
-                found = await admin.list_consumer_group_offsets(self.settings.group(role))
-            at = time.time_ns() // 1_000_000
-            # Where nothing was committed yet, a group has -1.
-            offsets = {
-                (tp.topic, tp.partition): one.offset for tp, one in found.items() if one.offset >= 0
-            }
-            self.committed[role] = offsets
-            self.ledger.look(role, offsets, at=at)
-
-
-async def _is_level(consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition]) -> bool:
-    async with asyncio.timeout(5):
-        ends = await consumer.end_offsets(tps)
-        return all([await consumer.position(tp) >= ends[tp] for tp in tps])
+        await self.reading.stop()
 
 
 @asynccontextmanager
@@ -443,190 +335,18 @@ async def staged(
     deployment = Deployment(settings, settings.catalog)
     ledger = Ledger(
         intake=deployment.intake(decide.SOURCES, role="decide"),
-        logical={settings.topics.name(name): name for name in (*_TOPICS, *DEAD)},
+        logical={settings.topics.name(name): name for name in (*TOPICS, *DEAD)},
         decode=deployment.codec.decode,
-        changelogs={settings.changelog(role): role for role in _SOURCES},
+        changelogs={settings.changelog(role): role for role in SOURCES},
         with_calls=with_calls,
     )
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=2) as producer:
         stage = Stage(folder, settings, config, deployment, ledger, producer)
-        stage.read()
+        stage.reading.start()
         try:
             yield stage
         finally:
             await stage.close()
-
-
-# --- traffic --------------------------------------------------------------------------------------
-
-
-@dataclass
-class Traffic:
-    """Customers who write, and people who take over, close, forget: a function of its seed.
-
-    Paced by how fast turns are decided.
-    """
-
-    stage: Stage
-    seed: int
-    turns: int
-    conversations: int
-    ahead: int = 400
-    """Turns that may be waiting: what is behind is seen by the faults, not by one queue."""
-    sent: int = 0
-    aborted: int = 0
-    """Turns that a transaction of their writer took back."""
-    poison: int = 0
-    """Records that can never be decided."""
-    controls: Counter[str] = field(default_factory=Counter)
-    """Kind of control event to how many were sent."""
-    _numbers: dict[str, int] = field(default_factory=dict)
-    _said: list[ConversationTurn] = field(default_factory=list)
-    _upstream: AIOKafkaProducer | None = None
-
-    async def run(self) -> None:
-        """Send everything."""
-        chance = random.Random(self.seed)
-        try:
-            while self.sent < self.turns:
-                await until(
-                    lambda: self.sent - self._settled() < self.ahead,
-                    lambda: f"{self._settled()} of {self.sent} turns decided",
-                    seconds=2 * PATIENCE,
-                )
-                what = chance.random()
-                if what < 0.01:
-                    await self._transaction(chance, abort=chance.random() < 0.6)
-                elif what < 0.02:
-                    await self._poison(chance)
-                elif what < 0.03 and self._said:
-                    await self._send(chance.choice(self._said[-200:]))
-                elif what < 0.08:
-                    await self._control(chance)
-                else:
-                    burst = [self._turn(chance) for _ in range(chance.randint(1, 8))]
-                    await asyncio.gather(*map(self._send, burst))
-        finally:
-            if self._upstream is not None:
-                await self._upstream.stop()
-
-    def _settled(self) -> int:
-        self.stage.still_reading()
-        ledger = self.stage.ledger
-        return ledger.turns - sum(isinstance(one, tuple) and len(one) == 3 for one in ledger.open)
-
-    def _turn(self, chance: random.Random, text: str = "") -> ConversationTurn:
-        key = f"c-{self.seed}-{chance.randrange(self.conversations)}"
-        number = self._numbers[key] = self._numbers.get(key, 0) + 1
-        order = f"A-{chance.randrange(1, 9_000)}"
-        kind = chance.random()
-        if not text:
-            text = (
-                "when do you open?"
-                if kind < 0.4
-                else f"look_up {order}"
-                if kind < 0.6
-                else f"refund {order}"
-                if kind < 0.7
-                else f"transfer {order}"
-                if kind < 0.75
-                else f"book {order}"
-                if kind < 0.85
-                else "look_up please"
-                if kind < 0.9
-                else f"it is {order}"
-                if kind < 0.97
-                else "human"
-                if kind < 0.995
-                else shop.BUG
-            )
-        return said(key, number, text)
-
-    async def _send(self, turn: ConversationTurn) -> None:
-        self.sent += 1
-        self._said.append(turn)
-        await self.stage.send("conversation.turns", turn)
-
-    async def _control(self, chance: random.Random) -> None:
-        kinds: tuple[ControlKind, ...] = (
-            *("hand_back",) * 4,
-            *("cancel",),
-            *("take_over",),
-            *("close",) * 2,
-            *("forget",) * 2,
-        )
-        await self.control(
-            f"c-{self.seed}-{chance.randrange(self.conversations)}", chance.choice(kinds)
-        )
-
-    async def control(self, key: str, kind: ControlKind) -> None:
-        """Send a command about a conversation."""
-        self.controls[kind] += 1
-        control = ConversationControl(
-            control_id=f"{key}/{self.controls.total()}",
-            conversation_id=key,
-            kind=kind,
-            actor="desk",
-            occurred_at=time.time_ns() // 1_000_000,
-        )
-        await self.stage.send("conversation.control", control)
-
-    async def say(self, key: str, text: str) -> None:
-        """Send a turn of a conversation."""
-        number = self._numbers[key] = self._numbers.get(key, 0) + 1
-        await self._send(said(key, number, text))
-
-    async def _poison(self, chance: random.Random) -> None:
-        """Write a record that can never be decided."""
-        turn = self._turn(chance)
-        key = turn.conversation_id
-        value: bytes | None = self.stage.deployment.codec.encode(turn)
-        whose: bytes | None = key.encode()
-        partition = self.stage.partition(key)
-        match chance.randrange(5):
-            case 0:
-                whose = None
-            case 1:
-                value = b'{"text": "JSON, not Avro"}'
-            case 2:
-                partition = (partition + 1) % PARTITIONS
-            case 3:
-                value = None
-            case _:
-                value = (value or b"")[:-3]
-        self.sent += 1
-        self.poison += 1
-        await self.stage.insist("conversation.turns", value, key=whose, partition=partition)
-
-    async def _transaction(self, chance: random.Random, *, abort: bool) -> None:
-        """Write turns in a transaction of the writer's, and perhaps take them back."""
-        turns = [self._turn(chance) for _ in range(3)]
-        try:
-            if self._upstream is None:
-                self._upstream = AIOKafkaProducer(
-                    bootstrap_servers=self.stage.bootstrap,
-                    transactional_id=f"{self.stage.settings.topics.prefix}upstream",
-                )
-                await self._upstream.start()
-            await self._upstream.begin_transaction()
-            for turn in turns:
-                await self._upstream.send_and_wait(
-                    self.stage.topic("conversation.turns"),
-                    self.stage.deployment.codec.encode(turn),
-                    key=turn.conversation_id.encode(),
-                    partition=self.stage.partition(turn.conversation_id),
-                )
-            if abort:
-                await self._upstream.abort_transaction()
-                self.aborted += len(turns)
-            else:
-                await self._upstream.commit_transaction()
-        except (KafkaError, OSError):
-            # Whether these turns exist is for the topic to say; the next writer fences this one.
-            if self._upstream is not None:
-                with contextlib.suppress(Exception):
-                    await self._upstream.stop()
-            self._upstream = None
 
 
 def said(key: str, number: object, text: str) -> ConversationTurn:

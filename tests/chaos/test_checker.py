@@ -26,7 +26,7 @@ from tests.chaos.written import (
     kept,
     ledger,
 )
-from tests.unit.roles.bench import record
+from tests.unit.roles.bench import NOW, record
 from turnstream.core.conversation import Conversation
 from turnstream.core.events import Answer, Label, Source
 from turnstream.core.identity import shadow_id
@@ -34,6 +34,8 @@ from turnstream.core.publications import ActionEvent, ShadowComparison, ShadowPr
 from turnstream.core.record import dump
 from turnstream.core.step import step
 from turnstream.stream import Record
+
+TTL_MS = RULESET.limits.conversation_ttl_ms
 
 # --- the fold -------------------------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ def test_after_a_tombstone_the_next_input_finds_none_or_the_closed_one(afresh: b
 
 def _labelled(run: Ledger, *ids: str) -> Ledger:
     """A turn with a composed answer and labels of these ids."""
-    turn = said("c-1", 1, QUESTION)
+    turn = said("c-1", 1, QUESTION).model_copy(update={"occurred_at": NOW})
     answer = Answer(
         action_id="a-1",
         conversation_id="c-1",
@@ -145,8 +147,20 @@ def test_a_label_is_due_while_the_classifier_knows_the_turn(
     """A long conversation has left its memory; one with many messages has not yet."""
     run = _labelled(ledger())
     for number in range(1, turns):
-        turn = said("c-1", number, QUESTION)
+        turn = said("c-1", number, QUESTION).model_copy(update={"occurred_at": NOW})
         run.sources[TURNS, 0, number] = (record(turn, number, topic=TURNS), turn)
+
+    assert expected == found(run, tmp_path)
+
+
+@pytest.mark.parametrize(("later_ms", "expected"), [(0, {"no_label"}), (TTL_MS, set())])
+def test_a_label_is_due_while_the_conversation_is_followed(
+    later_ms: int, expected: set[str], tmp_path: Path
+) -> None:
+    """A classifier that hears of nothing but the turn for so long lets the conversation go."""
+    run = _labelled(ledger())
+    ((answered, answer),) = run.answers
+    run.answers = [(changed(answered, timestamp=answered.timestamp + later_ms), answer)]
 
     assert expected == found(run, tmp_path)
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.chaos import shop
+from tests.chaos import logs
 from tests.chaos.ledger import Ledger
 from tests.chaos.written import (
     ACTIONS,
@@ -42,7 +42,7 @@ def _called(folder: Path, *, phases: Mapping[str, int] | None = None, **result: 
         result: parts of the result.
     """
     effect = {"tool": "refund", "action_id": ACTION.action_id, "at": CALLED, "pid": 1}
-    (folder / shop.EFFECTS).write_bytes(orjson.dumps(effect | {"slow": False}) + b"\n")
+    (folder / logs.EFFECTS).write_bytes(orjson.dumps(effect | {"slow": False}) + b"\n")
     run = CALL.written()
     run.with_calls, run.shadowed = True, False
     key = f"c-1/{ACTION.action_id}".encode()
@@ -85,6 +85,37 @@ def test_a_call_its_journal_and_its_result_agree(
     assert expected == found(
         _called(tmp_path, phases=phases, **result), tmp_path, CALL.fold(CALL.replies)
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "looked", "expected"),
+    [
+        ("book", (CALLED - 3, CALLED - 1), {"done_twice"}),
+        # It was stopped for longer than a session lasts, after it had looked.
+        ("book", (CALLED - 9_000, CALLED - 1), set()),
+        ("transfer", (None, None), {"done_twice"}),
+    ],
+)
+def test_a_write_has_one_effect(
+    word: str, looked: tuple[int | None, int | None], expected: set[str], tmp_path: Path
+) -> None:
+    """Of a tool that knows its keys again too, unless the second comes of a look long ago."""
+    call = Decided(f"{word} A-1")
+    (action,) = call.actions
+    run = call.written()
+    run.with_calls, run.shadowed = True, False
+    key = f"c-1/{action.action_id}".encode()
+    for phase, at in {"started": CALLED, "done": NOW + 100}.items():
+        run.add(kept("execute", key, {"phase": phase}, at=at))
+    one = result_of(action)
+    run.results.append((record(one, topic=RESULTS), one))
+    about = {"tool": word, "action_id": action.action_id, "slow": False}
+    lines = [
+        {**about, "at": CALLED, "pid": pid, "looked": since} for pid, since in enumerate(looked)
+    ]
+    (tmp_path / logs.EFFECTS).write_bytes(b"\n".join(map(orjson.dumps, lines)))
+
+    assert expected == found(run, tmp_path, call.fold(call.replies))
 
 
 def test_the_journal_and_the_results_are_of_calls(tmp_path: Path) -> None:

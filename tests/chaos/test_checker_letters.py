@@ -7,7 +7,8 @@ import pytest
 
 from tests.chaos import shop
 from tests.chaos.ledger import Ledger
-from tests.chaos.stage import DEAD, said
+from tests.chaos.reading import DEAD
+from tests.chaos.stage import said
 from tests.chaos.written import (
     ACTIONS,
     QUESTION,

@@ -17,10 +17,13 @@ from tests.chaos.schedule import Fault, Kind, RoleName
 from tests.chaos.stage import Stage, Worker, until
 from turnstream.stream.failpoints import Point
 
-_PRETEND = """
+_PRETEND = r"""
 import os, resource, signal, sys, time
 kind, status = sys.argv[1], int(sys.argv[2])
-signal.signal(signal.SIGTERM, lambda *_: os._exit(status))
+def asked(*_):
+    os.write(1, b"Signal received: 15\n")
+    os._exit(status)
+signal.signal(signal.SIGTERM, asked if kind != "alone" else lambda *_: os._exit(3))
 print("lanes open: 0, 1; 0 keys", flush=True)
 if kind.startswith("before_fence="):
     os._exit(3)
@@ -186,6 +189,17 @@ async def test_who_is_asked_to_stop_must_end_well(
         await bring.happen([Fault(kind, "decide")])
 
     assert ["stopped_badly"] * bool(status) == [one.check for one in bring.findings]
+
+
+async def test_who_ends_before_it_hears_of_it_was_not_asked(stage: Pretended) -> None:
+    """The fault before this one may take several processes down, one a moment later."""
+    stage.kind = "alone"
+    async with _crew(stage, "decide") as crew:
+        bring = _faults(crew)
+        missed = await bring.happen([Fault("term", "decide")])
+
+    assert ["term decide"] == missed
+    assert [] == bring.findings
 
 
 async def test_a_broker_that_was_away_excuses_it(stage: Pretended) -> None:

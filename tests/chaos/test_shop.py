@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import shop
+from tests.chaos import logs, shop
 from turnstream.tools import NotExecuted
 
 Tool = Callable[[str, str], Awaitable[dict[str, str]]]
@@ -14,7 +14,7 @@ Tool = Callable[[str, str], Awaitable[dict[str, str]]]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the shop writes its logs; it has called nobody yet."""
-    monkeypatch.setenv(shop.FOLDER, str(tmp_path))
+    monkeypatch.setenv(logs.FOLDER, str(tmp_path))
     shop._tried.clear()
     return tmp_path
 
@@ -50,8 +50,11 @@ async def test_a_booking_that_is_repeated_has_one_effect(
     shop._tried.clear()
     await _until_done(shop.book, order)
 
-    assert ["c-1/0/0"] == [one.action_id for one in shop.effects(folder)]
-    assert 2 * before + after == shop.failures(folder)
+    (effect,) = logs.effects(folder)
+    assert "c-1/0/0" == effect.action_id
+    assert effect.looked is not None
+    assert effect.looked <= effect.at
+    assert 2 * before + after == logs.failures(folder)
 
 
 async def test_a_transfer_that_is_repeated_has_two_effects(folder: Path) -> None:
@@ -59,7 +62,7 @@ async def test_a_transfer_that_is_repeated_has_two_effects(folder: Path) -> None
     for _ in range(2):
         await shop.transfer(_order(0, 0), "c-1/0/0")
 
-    assert 2 == len(shop.effects(folder))
+    assert 2 == len(logs.effects(folder))
 
 
 @pytest.mark.parametrize(("trouble", "there"), [((0, 1), True), ((1, 0), False)])
@@ -75,7 +78,7 @@ async def test_what_became_of_a_transfer_can_be_asked(
     else:
         with pytest.raises(NotExecuted):
             await shop.transferred("c-1/0/0")
-    assert 1 == shop.questions(folder)
+    assert 1 == logs.questions(folder)
 
 
 async def test_a_question_may_have_to_be_put_again() -> None:
@@ -97,9 +100,9 @@ async def test_a_question_may_have_to_be_put_again() -> None:
 def test_every_reply_to_the_same_request_is_a_replay(folder: Path) -> None:
     """Also of a decider that replies at once, and so begins and ends no wait."""
     for number, request in enumerate(("one", "another", "one", "one")):
-        about = {"diagnostics": {shop.REPLY: str(number)}}
+        about = {"diagnostics": {logs.REPLY: str(number)}}
         proposal = shop._proposal("handoff", "unsupported", **about)
         line = {"request": request, "pid": number, "proposal": proposal}
-        shop._append(shop.REPLIES, line)
+        logs.append(logs.REPLIES, line)
 
-    assert 2 == shop.repeated(folder)
+    assert 2 == logs.repeated(folder)

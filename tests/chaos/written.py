@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 
-from tests.chaos import shop
+from tests.chaos import logs, shop
 from tests.chaos.checker import check
 from tests.chaos.fold import Folder, Handled
 from tests.chaos.ledger import Finding, Ledger
@@ -73,11 +73,11 @@ class Decided:
         outcome = step(None, cause, RULESET)
         (asking,) = outcome.effects
         assert isinstance(asking, Propose)
-        self.request = shop.asked(asking.request)
+        self.request = logs.asked(asking.request)
         self.replies = [
-            shop.Reply(str(proposal.diagnostics[shop.REPLY]), 1, proposal)
+            logs.Reply(str(proposal.diagnostics[logs.REPLY]), 1, proposal)
             for proposal in (shop.Other().propose(asking.request) for _ in range(200))
-            if proposal.tool != shop.NO_TOOL
+            if proposal.tool != logs.NO_TOOL
         ][:2]
         decided = step(outcome.state, cause.with_event(self.replies[1].proposal), RULESET)
         self.state = decided.state
@@ -97,7 +97,7 @@ class Decided:
         """The turn and what was published for it."""
         return Handled(self.record, self.turn, self.actions, (), None)
 
-    def fold(self, replies: Sequence[shop.Reply]) -> Folder:
+    def fold(self, replies: Sequence[logs.Reply]) -> Folder:
         """A fold that knows some replies."""
         return Folder(RULESET, {self.request: replies})
 

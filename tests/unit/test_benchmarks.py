@@ -16,8 +16,22 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("benchmarks.__main__")
 
 
-def found(*, quick: bool = False, faulty: bool = False, seconds: float = 20.0) -> dict[str, Any]:
+def found(
+    *, quick: bool = False, faulty: bool = False, seconds: float = 20.0, lost_in: str = ""
+) -> dict[str, Any]:
     """What the measurements return, as far as the summary reads it."""
+    figures = {"turns_per_second": 900, "cpu_us_per_turn": 440.0, "p50_ms": 30.0, "p99_ms": 90.0}
+    cells = [
+        {
+            **figures,
+            "mode": mode,
+            "partitions": partitions,
+            "gap_ms": 5,
+            "faults": {"lost": 1} if mode == lost_in else {},
+        }
+        for partitions in (8, 64)
+        for mode in ("transactions", "acknowledged", "unacknowledged")
+    ]
     decide = {"peer": "decide", "turns_per_second": 3_500, "faults": {}}
     slower = {"peer": "decide", "turns_per_second": 3_000, "faults": {"lost": 1} if faulty else {}}
     stock = {"peer": "Faust", "turns_per_second": 1_000, "faults": {}}
@@ -32,6 +46,7 @@ def found(*, quick: bool = False, faulty: bool = False, seconds: float = 20.0) -
             "conversations": 100_000,
             "starts": [start, {**start, "seconds": 9.0}, in_memory],
         },
+        "cost of the protocol": {"cells": cells},
     }
 
 
@@ -65,6 +80,17 @@ def test_a_fault_in_any_round_is_named(bench: Any, quick: bool) -> None:
     assert "NO" == marks(bench, of)["exact"]
     assert "FAULTS in decide" == bench.summary(of).rows[-1][1]
     assert [] == bench.faults(found())
+
+
+def test_the_cost_of_the_protocol_is_shown_and_its_faults_count(bench: Any) -> None:
+    """One row a mode; without transactions nothing is promised that could be broken."""
+    shown = [row[0] for row in bench.summary(found()).rows if row[0].endswith(("ions", "sends"))]
+
+    assert [f"with {name}" for name in bench.protocol_cost.MODES.values()] == shown
+    assert ["decide at 8 partitions, gap 5 ms", "decide at 64 partitions, gap 5 ms"] == (
+        bench.faults(found(lost_in="transactions"))
+    )
+    assert [] == bench.faults(found(lost_in="unacknowledged"))
 
 
 def test_speed_is_not_judged_by_a_tenth(bench: Any) -> None:

@@ -136,6 +136,15 @@ def shown_key(key: bytes | None) -> str:
     return text if len(text) <= _LONGEST_SHOWN else hidden(key)
 
 
+def key_of(letter: Letter) -> str:
+    """A letter's key as it is shown; of one that is too long to be kept, which it was."""
+    return (
+        f"<long key, {printable(letter.key_digest)}>"
+        if letter.key_digest
+        else shown_key(letter.key)
+    )
+
+
 def state_of(done: AuditRecord | None) -> str:
     """What has become of a letter."""
     return "open" if done is None else done.action
@@ -145,7 +154,7 @@ def letter_as_json(
     letter: Letter, done: AuditRecord | None, *, reveal: bool = False
 ) -> dict[str, Any]:
     """A letter for programs; times are milliseconds UTC."""
-    key = None if letter.key is None else shown_key(letter.key)
+    key = None if letter.key is None and not letter.key_digest else key_of(letter)
     if reveal and letter.key is not None:
         key = letter.key.decode("utf-8", "backslashreplace")
     return {
@@ -194,7 +203,7 @@ def letters_table(
             shown_time(one.at),
             escape(str(one.place)),
             escape(_record_of(one)),
-            escape(shown_key(one.key)),
+            escape(key_of(one)),
             escape(printable(one.role or "-")),
             escape(printable(one.reason)),
             str(one.attempts),

@@ -227,7 +227,7 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, _RefusedError):
         raise error
     body = {"error": {"code": error.code, "message": error.code.replace("_", " ")}}
-    # Who is unavailable has not begun, and says so: else a write would be of unknown outcome.
+    # What is unavailable here is there again at the next question.
     headers = {"Retry-After": "0"} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else None
     return JSONResponse(body, status_code=error.status, headers=headers)
 

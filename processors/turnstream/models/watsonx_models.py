@@ -9,6 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, cast
 
 import httpx
@@ -90,7 +91,7 @@ class WatsonxTransport:
             clients: makes the HTTP clients of the library.
         """
         self._settings = settings
-        self._clients = clients or (lambda: _http_clients(settings))
+        self._clients = clients or (lambda: watsonx_clients(settings))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="watsonx")
         self._made: tuple[str, Any] | None = None
         self._http: tuple[httpx.Client, httpx.AsyncClient] | None = None
@@ -196,11 +197,17 @@ def watsonx_transport(settings: WatsonxSettings) -> WatsonxTransport:
     return WatsonxTransport(settings)
 
 
-def _http_clients(settings: WatsonxSettings) -> tuple[httpx.Client, httpx.AsyncClient]:
+def watsonx_clients(settings: WatsonxSettings) -> tuple[httpx.Client, httpx.AsyncClient]:
+    """The clients that the library is handed: bounded, without redirects, keeping nothing."""
     timeout = settings.timeout_seconds
     bounded = Bounded(httpx.HTTPTransport(trust_env=False), settings.max_reply_bytes)
     client = httpx.Client(
-        transport=bounded, timeout=timeout, trust_env=False, follow_redirects=False
+        transport=bounded,
+        timeout=timeout,
+        trust_env=False,
+        follow_redirects=False,
+        # None is kept: what is set for one customer's request would go out with another's.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
     )
     # Handed over because the library would make one of its own; nothing is sent through it.
     unused = httpx.AsyncClient(timeout=timeout, trust_env=False, follow_redirects=False)

@@ -151,7 +151,7 @@ class ExecuteHandler:
         if self._handoffs.concerns(action):
             return self._handoffs.hand(record, action, state=state, lane=lane)
         if call is None:
-            return Handled(state)
+            return _passed_over(record, state)
         if state is not None and state.phase != "started":
             # The same action under another offset: its result was committed with this record.
             return Handled(passed(state, record))
@@ -183,7 +183,7 @@ class ExecuteHandler:
             tool = self._ruleset.catalog.tools.get(call.tool)
             return self._undertakings.interrupted(record, action, tool, attempts=state.attempts)
         if call is None or state is not None:
-            return Handled(state if state is None else passed(state, record))
+            return _passed_over(record, state)
         refused = denied("flood", "the action was repeated too often")
         return self._undertakings.end(record, action, refused)
 
@@ -202,7 +202,7 @@ class ExecuteHandler:
         if self._handoffs.concerns(action):
             return self._handoffs.interrupted(record, action, state=state)
         if call is None:
-            return Handled(state)
+            return _passed_over(record, state)
         begun = state.attempts if state is not None else 0
         if state is not None or isinstance(error, StateUnreadable):
             # A journal record exists: the call was begun, whether the record can be read or not.
@@ -222,6 +222,11 @@ class ExecuteHandler:
             if self._handoffs.lost(name):
                 return
             self._undertakings.lost(name, self._ruleset.catalog.tools.get(name))
+
+
+def _passed_over(record: Record, state: Execution | None) -> Handled[Execution]:
+    """Nothing is to be done here; a record under the same id stays as it is."""
+    return Handled(None if state is None else passed(state, record))
 
 
 def _left_alone() -> Ended:

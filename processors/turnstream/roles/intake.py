@@ -8,7 +8,9 @@ the core's business.
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from turnstream.core.bounds import ID_CHARACTERS
 from turnstream.core.events import Event, Source
+from turnstream.core.publications import ActionEvent
 from turnstream.stream import ForAnotherRole, Record, Rejected
 from turnstream.stream.codec import Codec, MalformedValue
 from turnstream.stream.contracts import EVENTS
@@ -75,7 +77,8 @@ class Intake:
         Raises:
             ForAnotherRole: it was replayed for another role.
             Rejected: no key, no value, too large, not decodable, another key than its
-                conversation id, or another partition than its key's.
+                conversation id, an action's id that is too long, or another partition than its
+                key's.
             UnknownSchema: it was written with a schema that is not known yet.
         """
         alone = bool(record.headers) and self._is_for_this_role_alone(record)
@@ -97,6 +100,12 @@ class Intake:
             belongs: InConversation = event  # type: ignore[assignment]
             if belongs.conversation_id.encode() != key:
                 raise Rejected("wrong_partition", "the key is not the event's conversation_id")
+            if isinstance(event, ActionEvent) and len(event.action_id) > ID_CHARACTERS:
+                # It becomes a header of what follows, and no size that is checked counts those.
+                at_most = f"at most {ID_CHARACTERS}"
+                raise Rejected(
+                    "invalid", f"action_id has {len(event.action_id)} characters; {at_most}"
+                )
             expected = self._partition_of.get(key)
             if expected is None:
                 expected = self._partition(key)

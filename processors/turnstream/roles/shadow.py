@@ -121,7 +121,11 @@ class ShadowHandler:
     ) -> Awaitable[Handled[Shadowed]]:
         """Take an input or a live action over; propose and compare where both are there."""
         state = state or Shadowed()
-        state = replace(state, watermarks={**state.watermarks, record.topic: record.offset})
+        state = replace(
+            state,
+            watermarks={**state.watermarks, record.topic: record.offset},
+            read_at=max(state.read_at, record.timestamp),
+        )
         if self._with_people:
             return self._beside_people(record, event, state, lane)
         return self._beside_decide(record, event, state, lane)

@@ -85,6 +85,8 @@ class Shadowed:
     proposals: tuple[OpenProposal, ...] = ()
     early: tuple[LiveAction, ...] = ()
     """Live actions of people that arrived before their turn."""
+    read_at: int = 0
+    """The latest time of a record that was taken in, milliseconds UTC."""
 
 
 _RECORD: Final = TypeAdapter(Shadowed)
@@ -165,4 +167,5 @@ def _latest(state: Shadowed) -> int:
     times += [one.decided_at for one in state.actions]
     times += [one.at for one in state.proposals]
     times += [one.occurred_at for one in state.early]
-    return max(times)
+    # A sender's clock that is ahead would keep the copy for ever.
+    return min(max(times), state.read_at) if state.read_at else max(times)

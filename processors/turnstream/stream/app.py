@@ -78,6 +78,9 @@ class StreamApp(faust.App):
             message = f"expected the lanes' consumer, got {consumer!r}"
             raise TypeError(message)
         await self.on_rebalance_complete.send()
+        if self.should_stop:
+            # The lanes have been given up for good, and nobody would close these.
+            return False
         sources = set(self.stream_settings.sources)
         partitions = {tp.partition for tp in consumer.assignment() if tp.topic in sources}
         try:
@@ -102,6 +105,13 @@ class StreamApp(faust.App):
             self._consumer.stop_flow()
             await self.ownership.release()
         await super()._stop_consumer()
+
+    def _on_rebalance_when_stopped(self) -> None:
+        """Do nothing: the consumer's thread leaves the group when it stops.
+
+        Faust would close the client here, on this thread's loop, though all of it belongs to the
+        other one. What waits there is then not woken, and the group is never left.
+        """
 
     def _crash(self, reason: BaseException) -> None:
         """End the process when any service of Faust's crashes, unless it is stopping anyway."""

@@ -1,45 +1,29 @@
 """Which changelog it is: what a store on disk must know of it before the two are put together.
 
 A topic that was deleted and created again has the same name and, after a while, more records than
-the store remembers. Brokers give each topic an id of its own, in a version of the metadata request
-that aiokafka does not have; it is defined here.
+the store remembers.
 """
 
 from __future__ import annotations
 
 import logging
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
-from aiokafka.protocol.abstract import AbstractType
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-)
+from aiokafka.errors import KafkaError
+
+from turnstream.stream.topic_ids import topic_ids
 
 if TYPE_CHECKING:
-    from io import BytesIO
-
     from turnstream.stream.settings import StreamSettings
 
 logger = logging.getLogger(__name__)
 
 _KEPT_MS: Final = 86_400_000
 """Kafka's default of `delete.retention.ms`, for a broker that does not tell."""
-
-_TRIES: Final = 20
-"""Metadata requests before an unknown topic is believed: a new one has no leader for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,92 +37,6 @@ class Changelog:
     """Empty where the broker does not tell: then a topic of the same name passes for it."""
     tombstones_kept_ms: int
     """How long a removal can be read after it was written."""
-
-
-class _Uuid(AbstractType[uuid.UUID]):
-    @classmethod
-    def encode(cls, value: uuid.UUID) -> bytes:
-        return value.bytes
-
-    @classmethod
-    def decode(cls, data: BytesIO) -> uuid.UUID:
-        return uuid.UUID(bytes=data.read(16))
-
-
-class _MetadataResponse(Response):
-    API_KEY = 3
-    API_VERSION = 10
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "brokers",
-            CompactArray(
-                ("node_id", Int32),
-                ("host", CompactString()),
-                ("port", Int32),
-                ("rack", CompactString()),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("cluster_id", CompactString()),
-        ("controller_id", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("error_code", Int16),
-                ("name", CompactString()),
-                ("topic_id", _Uuid),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", CompactArray(Int32)),
-                        ("isr", CompactArray(Int32)),
-                        ("offline_replicas", CompactArray(Int32)),
-                        ("tags", TaggedFields),
-                    ),
-                ),
-                ("authorized_operations", Int32),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("cluster_authorized_operations", Int32),
-        ("tags", TaggedFields),
-    )
-
-
-class _MetadataRequestStruct(RequestStruct):
-    FLEXIBLE_VERSION = True
-    API_KEY = 3
-    API_VERSION = 10
-    RESPONSE_TYPE = _MetadataResponse
-    SCHEMA = Schema(
-        (
-            "topics",
-            CompactArray(("topic_id", _Uuid), ("name", CompactString()), ("tags", TaggedFields)),
-        ),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-
-
-class _MetadataRequest(Request[_MetadataRequestStruct]):
-    API_KEY = 3
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-
-    def build(self, request_struct_class: type[_MetadataRequestStruct]) -> _MetadataRequestStruct:
-        """Ask for one topic by its name."""
-        tags: dict[int, bytes] = {}
-        topics = [(uuid.UUID(int=0), self._topic, tags)]
-        return request_struct_class(topics, False, False, False, tags)  # noqa: FBT003 - as the wire
 
 
 async def identify(settings: StreamSettings) -> Changelog:
@@ -169,20 +67,10 @@ async def _ids(topic: str, *, options: dict[str, Any]) -> tuple[str, str]:
     client = AIOKafkaClient(**options)
     await client.bootstrap()
     try:
-        cluster_id = ""
-        for _ in range(_TRIES):
-            try:
-                response = await client.send(client.get_random_node(), _MetadataRequest(topic))
-            except (IncompatibleBrokerVersion, NotImplementedError):
-                break
-            cluster_id = response.cluster_id or ""
-            for error_code, name, topic_id, *_ in response.topics:
-                if name == topic and not error_code:
-                    return cluster_id, str(topic_id) if topic_id.int else ""
-            await client.force_metadata_update()
-        return cluster_id, ""
+        found = await topic_ids(client, [topic])
     finally:
         await client.close()
+    return found.cluster_id, found.ids.get(topic, "")
 
 
 async def _tombstones_kept_ms(topic: str, *, options: dict[str, Any]) -> int:

@@ -52,6 +52,9 @@ SINGLE_OBJECT: Final = b"\xc3\x01"
 CONFLUENT: Final = b"\x00"
 _SINGLE_OBJECT_HEADER: Final = 10
 _CONFLUENT_HEADER: Final = 5
+# Ids are whole numbers of 31 bits wherever they are given. More is no schema that is not there yet:
+# to wait for it would hold the partition for ever.
+_LARGEST_ID: Final = 0x7FFF_FFFF
 # Details go to a header of the dead letter; a model error lists one line per field and may be long.
 _MAX_DETAIL: Final = 500
 
@@ -257,6 +260,8 @@ class Codec:
         if writer is None:
             if header in self._refused:
                 raise _malformed(value, self._refused[header])
+            if header[:1] == CONFLUENT and int.from_bytes(header[1:], "big") > _LARGEST_ID:
+                raise _malformed(value, f"no registry gives ids above {_LARGEST_ID}")
             raise UnknownSchema(_reference(header))
         topic = topic_of(model)
         expected = newest(topic)

@@ -12,6 +12,7 @@ from aiokafka.errors import ProducerFenced
 
 from turnstream.stream import failpoints
 from turnstream.stream.imprint import IMPRINT_KEY
+from turnstream.stream.outage import answered_within, away
 from turnstream.stream.role import LaneFailed
 from turnstream.stream.source import Entry, Work
 from turnstream.stream.transaction import Batches
@@ -115,13 +116,14 @@ class Committer(Generic[S]):
     async def _commit_loop(self) -> None:
         gap = self._role.settings.commit_gap_ms / 1000
         limit = self._role.settings.request_timeout_ms / 1000
+        what = f"the transaction of lane {self._partition}"
         try:
             while True:
                 await self._wake.wait()
                 if gap and not self._urgent:
                     await asyncio.sleep(gap)
                 self._urgent = False
-                async with asyncio.timeout(limit):
+                async with answered_within(limit, role=self._role, what=what):
                     await self._transact(self._take())
                 if not self._finished and not any(map(_has_finished, self._sources.values())):
                     self._wake.clear()
@@ -136,11 +138,29 @@ class Committer(Generic[S]):
     def _why(self, error: BaseException) -> str:
         if isinstance(error, LaneFailed):
             return str(error)
-        name = self._role.settings.instance_id
-        if isinstance(error, ProducerFenced) and name is not None:
+        settings = self._role.settings
+        if isinstance(error, TimeoutError):
+            servers = f"{settings.bootstrap_servers} (kafka.bootstrap_servers)"
+            if away(self._role):
+                silence = self._role.heartbeats.silence()
+                return (
+                    f"no broker of {servers} has answered for {silence:.0f} s; see that they run "
+                    f"and can be reached"
+                )
             return (
-                f"{error!r}; if another process uses stream.group_instance_id {name!r} as well, "
-                f"give each process its own"
+                f"the brokers of {servers} answer, but have not ended its transaction within "
+                f"{settings.request_timeout_ms / 1000:g} s; look for partitions without a leader"
+            )
+        if isinstance(error, ProducerFenced):
+            name = settings.instance_id
+            twin = (
+                f"; if another process uses stream.group_instance_id {name!r} as well, give each "
+                f"process its own"
+            )
+            return (
+                f"{error!r}: another process has taken the partition over, or the broker has ended "
+                f"a transaction that was open for more than "
+                f"{settings.transaction_timeout_ms / 1000:g} s{twin if name is not None else ''}"
             )
         return repr(error)
 
@@ -168,7 +188,7 @@ class Committer(Generic[S]):
         2. Batch their publications and dead letters, in input order per key; a dead letter that no
            state remembers goes with the prefix that passes its record.
         3. Batch the last state of each key, and tombstones of closed keys that were passed; before
-           the first state of a changelog what it says of itself.
+           them, once, what the changelog says of itself.
         4. Send the batches, and the prefixes as the group's offsets; wait for the broker.
         5. Commit.
         6. Update the store; release whoever waits.
@@ -262,13 +282,17 @@ class Committer(Generic[S]):
     def _batch_states(
         self, records: Mapping[bytes, bytes | None], *, batches: Batches
     ) -> bytes | None:
-        """Batch changelog records; return the imprint if it went before them."""
+        """Batch changelog records; return the imprint if it went before them.
+
+        It goes out where there is no state as well: a group that never has any, for it finishes all
+        in order, must be known for one that has been here.
+        """
         changelog = self._role.settings.changelog
         has_record = self._states.store.has_record
         changed = [
             (key, value) for key, value in records.items() if value is not None or has_record(key)
         ]
-        imprint = self._imprint if changed else None
+        imprint = self._imprint
         if imprint is not None:
             changed.insert(0, (IMPRINT_KEY, imprint))
         for key, value in changed:

@@ -9,10 +9,17 @@ recovery is replaced by the lanes' own. Everything overridden or relied on here 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiokafka
-from aiokafka.errors import IllegalStateError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    OffsetOutOfRangeError,
+)
 from aiokafka.structs import TopicPartition
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
@@ -23,6 +30,7 @@ from mode import Service
 from turnstream.stream.fetched import mended, read_what_the_broker_took
 from turnstream.stream.offset_fetch import committed_offsets
 from turnstream.stream.role import LaneFailed
+from turnstream.stream.topic_ids import topic_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +41,9 @@ if TYPE_CHECKING:
     from turnstream.stream.handler import Record
     from turnstream.stream.ownership import Ownership
     from turnstream.stream.settings import StreamSettings
+    from turnstream.stream.topic_ids import TopicIds
+
+logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.2
 """Longest wait of one fetch: how late a partition with room again, or an observation of end
@@ -85,6 +96,23 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
         )
         self.app.role.heartbeats.listen(consumer._client)
 
+    async def on_thread_stop(self) -> None:
+        """Leave the group; a coordinator that keeps this waiting must not keep the process.
+
+        One that is away, or that waits for other members to join again, answers late or never.
+        """
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await super().on_thread_stop()
+        except TimeoutError:
+            logger.warning(
+                "group %s is left in the middle of a rebalance, or its coordinator does not answer",
+                self.app.stream_settings.group,
+            )
+            with contextlib.suppress(TimeoutError, KafkaError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await self._ensure_consumer()._coordinator._maybe_leave_group()
+
     def _end_beside_a_twin(self) -> None:
         settings = self.app.stream_settings
         message = (
@@ -94,6 +122,21 @@ class LaneConsumerThread(driver.AIOKafkaConsumerThread):
         self.app.role.fail(LaneFailed(message))
 
     # `Positions`: each runs on the consumer's own thread and loop.
+
+    async def topics(self, names: Sequence[str]) -> TopicIds:
+        """Return which topics these are."""
+        found: TopicIds = await self.call_thread(self._topics, names)
+        return found
+
+    async def _topics(self, names: Sequence[str]) -> TopicIds:
+        client = self._ensure_consumer()._client
+        while True:
+            try:
+                return await topic_ids(client, names)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def committed(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         """Return the group's committed offsets; `None` where nothing was committed."""
@@ -145,6 +188,17 @@ _METADATA_AGE_MS: Final = 10_000
 """How long a look at the cluster is taken for true. A broker that has just come back may not know
 its topics yet, and a leader that assigns by that look gives nobody anything. The next look shows
 the topics, and makes the group assign anew; the client's own five minutes would be an outage."""
+
+_LEAVE_SECONDS: Final = 3.0
+"""Time to leave the group at the end. By then all that was finished is committed, and who is told
+to stop may be killed soon: a rebalance under way can last for as long as a member may take for it.
+"""
+
+_LAST_SECONDS: Final = 1.0
+"""Time to say so where that was not enough. Else the others wait until the session is over."""
+
+_RETRY_SECONDS: Final = 0.1
+"""Time between two tries of a question that every broker can answer."""
 
 _NO_POLL_LIMIT_MS: Final = 86_400_000
 """A worker without partitions does not poll; with Kafka's default it would leave the group after
@@ -244,7 +298,11 @@ class LaneConsumer(driver.Consumer):
             return
         at = self.app.role.now_ms()
         epoch = ownership.epoch
-        ends = await self._thread.ends(list(sources))
+        try:
+            ends = await self._thread.ends(list(sources))
+        except KafkaTimeoutError:
+            # The brokers are away. Timers wait for the next look, and nothing is lost by that.
+            return
         try:
             positions = await self._thread.positions(list(sources))
         except IllegalStateError:

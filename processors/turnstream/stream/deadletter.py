@@ -213,20 +213,20 @@ def dead_record(
     )
     headers: Headers = (*record.headers, *marks)
     key, value = record.key, record.value
-    if _size(key, value, headers=headers) > topic.max_bytes:
+    if record_size(key, value, headers=headers) > topic.max_bytes:
         pointer = {
             "topic": record.topic,
             "partition": record.partition,
             "offset": record.offset,
             "timestamp": record.timestamp,
-            "size": _size(key, value, headers=record.headers),
+            "size": record_size(key, value, headers=record.headers),
         }
         value = orjson.dumps(pointer)
         origin = tuple(
             (ORIGIN + name, said) for name, said in origin_fields(record.headers).items()
         )
         headers = (*origin, *marks, (HEADER_PREFIX + "pointer", b"1"))
-        if key is not None and _size(key, value, headers=headers) > topic.max_bytes:
+        if key is not None and record_size(key, value, headers=headers) > topic.max_bytes:
             headers = (*headers, (HEADER_PREFIX + "key_digest", key_digest(key).encode()))
             key = None
     return DeadRecord(
@@ -237,13 +237,14 @@ def dead_record(
         headers=headers,
         reason=reason,
         source_topic=record.topic,
-        size=_size(key, value, headers=headers),
+        size=record_size(key, value, headers=headers),
     )
 
 
-def _size(
+def record_size(
     key: bytes | None, value: bytes | None, *, headers: Iterable[tuple[str, bytes | None]]
 ) -> int:
+    """Return the bytes of a record in a batch; rather too many than too few."""
     # 4 bytes per character is the longest UTF-8; header names may be anyone's.
     named = sum(4 * len(name) + len(text or b"") + 10 for name, text in headers)
     return len(key or b"") + len(value or b"") + named + _RECORD_OVERHEAD

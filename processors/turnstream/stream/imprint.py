@@ -1,17 +1,20 @@
-"""What a changelog says of itself: the version of its format, and how many partitions it is for.
+"""What a changelog says of itself: the version of its format, and what it is for.
 
-One record in each partition, before the first state that a lane writes there. Its key cannot be
-that of a state: keys are UTF-8, in which the byte FF does not occur. It is never removed, so it
-survives every compaction; who finds none has a changelog from before there was one, of format 1.
+That is, for how many partitions and for which source topics, by the ids that tell a topic from
+another one that has its name later. One record in each partition, in the first transaction that a
+lane makes there. Its key cannot be that of a state: keys are UTF-8, in which the byte FF does not
+occur. It is never removed, so it survives every compaction; who finds none has a changelog from
+before there was one, of format 1.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from turnstream.stream.role import StartRefused
+from turnstream.stream.topic_ids import TopicIds
 
 FORMAT: Final = 1
 """What keys and values of a changelog mean to the stream, apart from the states themselves: those
@@ -20,9 +23,39 @@ have versions of their own. A program reads this format and older ones."""
 IMPRINT_KEY: Final = b"\xffturnstream.imprint"
 
 
-def imprint_of(partitions: int) -> bytes:
-    """Return what this program writes into a changelog with that many partitions."""
-    return orjson.dumps({"format": FORMAT, "partitions": partitions})
+_UNTOLD: Final = TopicIds()
+
+
+def imprint_of(partitions: int, sources: TopicIds = _UNTOLD) -> bytes:
+    """Return what this program writes into a changelog.
+
+    Args:
+        partitions: How many it has.
+        sources: The source topics, as far as the broker tells.
+    """
+    said: dict[str, Any] = {"format": FORMAT, "partitions": partitions}
+    if sources.ids:
+        said |= {"cluster": sources.cluster_id, "topics": dict(sorted(sources.ids.items()))}
+    return orjson.dumps(said)
+
+
+def recreated(value: bytes | None, sources: TopicIds) -> frozenset[str]:
+    """Return the source topics that are not those that a changelog was written for.
+
+    In another cluster all have other ids, whatever they hold: there a copy of the same records is
+    the topic.
+
+    Args:
+        value: What the changelog says of itself, checked; `None` or empty where it says nothing.
+        sources: The source topics, as they are.
+    """
+    said = orjson.loads(value) if value else {}
+    topics = said.get("topics")
+    if not isinstance(topics, dict) or said.get("cluster") != sources.cluster_id:
+        return frozenset()
+    return frozenset(
+        topic for topic, found in sources.ids.items() if topics.get(topic, found) != found
+    )
 
 
 def check_imprint(

@@ -317,7 +317,9 @@ class Lane(Generic[S]):
         bound = self._role.settings.max_keys_per_partition
         if bound is None:
             return False
-        full, count = len(self.states.store) >= bound, len(self.states.store)
+        # What only the source can settle must not close it: nothing would ever be taken again.
+        count = len(self.states.store) - len(self.states.unsettled)
+        full = count >= bound
         if full == self.full:
             return False
         self.full = full

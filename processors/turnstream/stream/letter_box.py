@@ -13,6 +13,7 @@ from turnstream.core.errors import TurnstreamError
 from turnstream.stream.audit import AUDIT, AuditRecord, name_of, read_audit
 from turnstream.stream.clients import partition_counts
 from turnstream.stream.deadletter import Place
+from turnstream.stream.fetched import read_what_the_broker_took
 from turnstream.stream.letters import Letter
 from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.topics import DEAD_LETTERS, load_topics
@@ -84,6 +85,12 @@ class LetterBox:
             LettersUnavailable: The cluster cannot be reached, or has none of the topics.
         """
         options: dict[str, Any] = self._settings.kafka.client_options()
+        # As who gave a record up has read it. Not the audit: what stands in for a batch says
+        # nothing, and letters would seem not to be done with.
+        sources = [topic.removesuffix(DEAD_LETTERS) for topic in self._topics]
+        read_what_the_broker_took(
+            (*sources, *self._topics), max_record_bytes=self._settings.stream.max_record_bytes
+        )
         try:
             self._counts = await partition_counts(options, request_timeout_ms=REQUEST_MS)
             self._consumer = AIOKafkaConsumer(
@@ -280,8 +287,17 @@ class LetterBox:
                 elif now - stalled_at > _STALLED_SECONDS:
                     where = ", ".join(f"{tp.topic}/{tp.partition}" for tp in left)
                     raise LettersUnavailable(f"nothing more was given of {where}")
+        except LettersUnavailable:
+            raise
         except KafkaError as error:
             raise _unreadable(error) from error
+        except Exception as error:  # the client's: each kind of bad bytes has an error of its own
+            where = ", ".join(f"{tp.topic}/{tp.partition}" for tp in tps)
+            raise LettersUnavailable(
+                f"a record of {where} cannot be read ({type(error).__name__}: {error}): somebody "
+                f"else wrote it, and it is in the way until the topic's retention ends, or until "
+                f"`kafka-delete-records` has deleted it and what is before it"
+            ) from error
 
     async def _assign(
         self,

@@ -132,6 +132,13 @@ class LetterDesk:
         if letter.place.topic != topic + DEAD_LETTERS and readers != {"shadow"}:
             return f"only shadow gave it up; on {topic!r} the live roles would take it once more"
         recipient = letter.recipient or self._recipient
+        if letter.recipient == "execute":
+            # Its journal has the end, so a replay would be passed over; past the journal's
+            # retention the action is too old, and a second end would be published.
+            return (
+                "execute has published how that call ended, and makes it no more: let the "
+                "conversation decide anew, or discard the letter"
+            )
         if recipient is None:
             return (
                 "it does not say which role, known to this version, gave it up, and who has "
@@ -303,7 +310,7 @@ def _part(waiting: Sequence[Letter], *, alone: Collection[Place]) -> list[Letter
 def _too_large(letter: Letter, refused: RecordsTooLarge) -> str:
     topic = letter.source.topic if letter.source is not None else letter.place.topic
     return (
-        f"the broker does not take its record, of {letter.size:,} bytes, for {topic!r} "
+        f"the broker does not take its record, of up to {letter.size:,} bytes, for {topic!r} "
         f"({type(refused.refusal).__name__}), though it was sent alone and compressed: raise "
         "max.message.bytes of that topic, or discard the letter"
     )
@@ -311,6 +318,12 @@ def _too_large(letter: Letter, refused: RecordsTooLarge) -> str:
 
 def _refusal(failed: PostFailed, action: Action, first: Letter, result: Done) -> LetterRefused:
     before = len(result.done)
+    if isinstance(failed.cause, ProducerFenced) and failed.outlived is not None:
+        return LetterRefused(
+            f"the broker has ended the transaction, which was open for more than "
+            f"{failed.outlived:g} s, or another `turnstream dlq` has begun to act; {before} were "
+            f"{action} before: see that the broker is not overloaded, and run the command again"
+        )
     if isinstance(failed.cause, ProducerFenced):
         return LetterRefused(
             f"another `turnstream dlq` has begun to act; {before} were {action} before, the rest "

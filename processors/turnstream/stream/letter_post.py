@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,11 +64,19 @@ class RecordsTooLarge(TurnstreamError):
 class PostFailed(TurnstreamError):
     """The transaction failed; nothing was published, unless the broker's last word was lost."""
 
-    def __init__(self, letter: Letter | None, *, cause: KafkaError | IllegalOperation) -> None:
+    def __init__(
+        self,
+        letter: Letter | None,
+        *,
+        cause: KafkaError | IllegalOperation,
+        outlived: float | None = None,
+    ) -> None:
         super().__init__(f"the transaction failed ({cause!r})")
         self.letter = letter
         """Whose record or audit record was refused, if it was one."""
         self.cause = cause
+        self.outlived = outlived
+        """Seconds after which the broker ends a transaction by itself, if it was open for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +173,7 @@ class LetterPost:
             PostFailed: It refused for another reason.
         """
         sent: list[_Sent] = []
+        began = time.monotonic()
         try:
             await self._producer.begin_transaction()
             for act in acts:
@@ -183,7 +193,9 @@ class LetterPost:
             await self._abandon()
             if not isinstance(error, KafkaError | IllegalOperation):
                 raise
-            raise _told(error, sent) from error
+            limit = _TRANSACTION_MS / 1000
+            outlived = limit if time.monotonic() - began >= limit else None
+            raise _told(error, sent, outlived=outlived) from error
 
     async def _send(self, record: Again) -> asyncio.Future[Any]:
         try:
@@ -209,7 +221,7 @@ class LetterPost:
 
 
 def _told(
-    error: KafkaError | IllegalOperation, sent: Iterable[_Sent]
+    error: KafkaError | IllegalOperation, sent: Iterable[_Sent], *, outlived: float | None
 ) -> RecordsTooLarge | PostFailed:
     """Why a transaction failed, of all that failed in it.
 
@@ -218,7 +230,7 @@ def _told(
     """
     failed = [(one, failure) for one in sent if (failure := one.failure) is not None]
     if any(isinstance(failure, ProducerFenced) for _, failure in failed):
-        return PostFailed(None, cause=ProducerFenced())
+        return PostFailed(None, cause=ProducerFenced(), outlived=outlived)
     large: list[Letter] = []
     refusal: KafkaError | None = None
     for one, failure in failed:
@@ -230,7 +242,7 @@ def _told(
     for one, failure in failed:
         if isinstance(failure, KafkaError | IllegalOperation):
             return PostFailed(one.letter, cause=failure)
-    return PostFailed(None, cause=error)
+    return PostFailed(None, cause=error, outlived=outlived)
 
 
 async def note_revealed(

@@ -19,6 +19,7 @@ from turnstream.stream.deadletter import (
     key_digest,
     origin_fields,
     origin_of,
+    record_size,
 )
 from turnstream.stream.handler import DeadLetterReason
 from turnstream.stream.topic_definitions import ROLES, RoleName
@@ -53,6 +54,10 @@ _LONGEST_NUMBER: Final = 19
 """Digits of what Kafka has room for; a longer header is not ours, and could take long to read."""
 
 
+_LONGEST_KEY: Final = 4_096
+"""Bytes of a key that are kept. Letters are many, and the key of a refused record may be as large
+as a record: a list of them would not fit into memory."""
+
 _LONGEST_WORD: Final = 100
 """Characters of a role, stage, reason or version: a header of somebody else's may hold a whole
 message, and one that goes into the audit would make its record too large for the topic."""
@@ -68,9 +73,10 @@ class Letter:
     """When it was written, milliseconds UTC."""
     key: bytes | None
     key_digest: str
-    """Of a key that was too long to be kept beside a pointer; else empty."""
+    """In place of a key that is too long to be kept, here or beside a pointer; else empty."""
     size: int
-    """Bytes of the value, or of the record that a pointer names."""
+    """Bytes of the record that was given up, with its key and headers; rather too many than too
+    few. They may all be in its headers."""
     role: str
     """Who gave the record up; empty where the letter does not say it."""
     stage: str
@@ -111,9 +117,12 @@ class Letter:
         """
         if record.timestamp != self.source_at:
             return False
+        return self.is_of(record.key)
+
+    def is_of(self, key: bytes | None) -> bool:
+        """Whether the record's key is this one."""
         if self.key_digest:
-            return record.key is not None and key_digest(record.key) == self.key_digest
-        key: bytes | None = record.key
+            return key is not None and key_digest(key) == self.key_digest
         return key == self.key
 
     @classmethod
@@ -132,12 +141,17 @@ class Letter:
             source = None
         reason = _word(said.get("reason", FOREIGN)) if source is not None else FOREIGN
         before = given_up_before(headers)
+        key, digest = record.key, _word(said.get("key_digest", "")) if pointer else ""
+        size = record_size(key, record.value, headers=headers)
+        if key is not None and len(key) > _LONGEST_KEY:
+            digest = key_digest(key)
+            key = None
         return cls(
             place=Place(record.topic, record.partition, record.offset),
             at=record.timestamp,
-            key=record.key,
-            key_digest=_word(said.get("key_digest", "")) if pointer else "",
-            size=_pointed_size(record.value) if pointer else len(record.value or b""),
+            key=key,
+            key_digest=digest,
+            size=_pointed_size(record.value) if pointer else size,
             role=_word(said.get("role", "")),
             stage=_word(said.get("stage", "")),
             reason=reason,
@@ -218,7 +232,7 @@ class Selection:
             (not self.places or letter.place in self.places)
             and (not self.sources or source in self.sources)
             and (not self.reasons or letter.reason in self.reasons)
-            and (self.conversation is None or letter.key == self.conversation)
+            and (self.conversation is None or letter.is_of(self.conversation))
             and (self.since is None or letter.at >= self.since)
             and (self.until is None or letter.at < self.until)
         )
@@ -241,19 +255,19 @@ def in_order(letters: Iterable[Letter]) -> list[Letter]:
 
 def overtaken(chosen: Iterable[Letter], waiting: Iterable[Letter]) -> list[Letter]:
     """Those letters that wait although a later record of their conversation and topic is chosen."""
-    latest: dict[tuple[bytes | None, str], int] = {}
+    latest: dict[tuple[bytes | None, str, str], int] = {}
     taken = set()
     for one in chosen:
         taken.add(one.place)
         if one.origin is not None:
-            name = (one.key, one.origin.topic)
+            name = (one.key, one.key_digest, one.origin.topic)
             latest[name] = max(latest.get(name, -1), one.origin.offset)
     return [
         one
         for one in waiting
         if one.place not in taken
         and one.origin is not None
-        and one.origin.offset < latest.get((one.key, one.origin.topic), -1)
+        and one.origin.offset < latest.get((one.key, one.key_digest, one.origin.topic), -1)
     ]
 
 

@@ -19,8 +19,7 @@ class Stalls:
     records in flight count, so none of these is a stall, and a restart would help none of them:
 
     - A rebalance, or state that is restored: no lane is open then.
-    - A broker that is away: nothing is fetched, what is in flight ends, and a commit that does not
-      get through ends the process by itself long before.
+    - Brokers that are away: a commit waits for them, and ends the process by itself in the end.
     - A partition held for a schema, or a key parked for a newer version: such records wait, they
       are not in flight.
     - A load that fills every slot: while keys wait for a slot, a transaction of any lane counts for
@@ -47,7 +46,7 @@ class Stalls:
         Replaced, never changed: other threads read it.
         """
 
-    def look(self, lanes: Collection[Lane[Any]]) -> None:
+    def look(self, lanes: Collection[Lane[Any]], *, brokers_away: bool = False) -> None:
         """Take note of how far the open lanes are; none are open before and after a rebalance."""
         now = self._clock()
         former, since = self._transactions, self._since
@@ -60,7 +59,11 @@ class Stalls:
         found: dict[int, float] = {}
         for lane in lanes:
             number = lane.partition
-            moved = transactions[number] != former.get(number) or (crowded and any_moved)
+            moved = (
+                brokers_away
+                or transactions[number] != former.get(number)
+                or (crowded and any_moved)
+            )
             if _in_flight(lane):
                 found[number] = now if moved else since.get(number, now)
         self._transactions, self._since = transactions, found

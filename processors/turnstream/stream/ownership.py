@@ -12,11 +12,13 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.stream import failpoints
 from turnstream.stream.dispatch import Dispatcher
-from turnstream.stream.imprint import check_imprint, check_partition, imprint_of
+from turnstream.stream.imprint import check_imprint, check_partition, imprint_of, recreated
 from turnstream.stream.lane import Lane
 from turnstream.stream.liveness import Stalls
+from turnstream.stream.outage import away
 from turnstream.stream.restore import restore
-from turnstream.stream.role import LaneFailed, StartRefused
+from turnstream.stream.resuming import check_same, resume_at
+from turnstream.stream.role import LaneFailed
 from turnstream.stream.source import Source
 from turnstream.stream.takeover import step
 from turnstream.stream.transaction import lane_producer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from turnstream.stream.restore import RestoredState
     from turnstream.stream.role import Role
     from turnstream.stream.settings import StreamSettings
+    from turnstream.stream.topic_ids import TopicIds
     from turnstream.stream.transaction import TransactionalProducer
 
     Restore = Callable[..., Awaitable[Mapping[int, RestoredState]]]
@@ -56,8 +59,15 @@ _CLOSE_SECONDS: Final = 5.0
 class Positions(Protocol):
     """The consumer, as far as taking over partitions needs it."""
 
+    async def topics(self, names: Sequence[str]) -> TopicIds:
+        """Return which topics these are."""
+        ...
+
     async def committed(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Return the group's committed offsets; `None` where nothing was committed."""
+        """Return the group's committed offsets, `None` where nothing was committed.
+
+        A partition of which the broker cannot tell is left out.
+        """
         ...
 
     async def beginnings(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -104,6 +114,7 @@ class Ownership(Generic[S]):
         self.stalls = Stalls(slots=role.settings.slots)
         self._lanes: dict[int, Lane[S]] = {}
         self._acquiring: asyncio.Task[None] | None = None
+        self._releasing = asyncio.Lock()
         self._ticker: asyncio.Task[None] | None = None
 
     async def acquire(self, partitions: Iterable[int], *, positions: Positions) -> bool:
@@ -136,10 +147,14 @@ class Ownership(Generic[S]):
         check_partition(
             partitions[-1], changelog=self._settings.changelog, partitions=self.partitions
         )
+        async with step("the ids of the topics"):
+            topics = await positions.topics(self._settings.sources)
         # 1. Fence: open the lanes. The former owner can commit nothing from here on, and what it
         #    had open is ended, so what is committed now is all there will be.
         await failpoints.reach("before_fence")
-        lanes = self._lanes = {partition: self._new_lane(partition) for partition in partitions}
+        lanes = self._lanes = {
+            partition: self._new_lane(partition, topics=topics) for partition in partitions
+        }
         async with step("fencing the former owner"):
             await asyncio.gather(*(lane.fence() for lane in lanes.values()))
         await failpoints.reach("after_fence")
@@ -150,6 +165,7 @@ class Ownership(Generic[S]):
             for topic in self._settings.sources
         ]
         states = await self._restore(partitions, settings=self._settings)
+        others: dict[int, frozenset[str]] = {}
         try:
             for partition, state in states.items():
                 check_imprint(
@@ -158,6 +174,7 @@ class Ownership(Generic[S]):
                     partition=partition,
                     partitions=self.partitions,
                 )
+                others[partition] = recreated(state.records.imprint, topics)
             async with step("the end offsets"):
                 ends = await positions.ends(tps)
             await self._load(states, ends=ends)
@@ -168,16 +185,30 @@ class Ownership(Generic[S]):
             raise
         await failpoints.reach("after_restore")
         # 3. Read the committed offsets. Every partition of a group that ever started has one; a
-        #    topic added later starts at its beginning.
+        #    topic added later starts at its beginning. A topic that was made anew has none either,
+        #    or one of the former topic; but its records would pass for handled.
         async with step("the committed and first offsets"):
             committed = await positions.committed(tps)
             beginnings = await positions.beginnings(tps)
+        for tp in tps:
+            check_same(
+                tp,
+                committed=committed,
+                handled=lanes[tp.partition].states.handled.get(tp.topic),
+                another=tp.topic in others[tp.partition],
+                settings=self._settings,
+            )
         starts = {
-            tp: _start(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
+            tp: resume_at(tp, committed=committed.get(tp), beginning=beginnings[tp], end=ends[tp])
             for tp in tps
         }
-        # What is gone is passed over at once, or each takeover would report it again.
-        passed = {tp for tp in tps if self._lost(tp, committed.get(tp), beginnings[tp])}
+        # What is gone is passed over at once, or each takeover would report it again. So is what an
+        # added topic begins with: no state of it must ever be without a committed offset.
+        passed = {
+            tp
+            for tp in tps
+            if self._lost(tp, committed.get(tp), beginnings[tp]) or committed.get(tp) is None
+        }
         await failpoints.reach("after_committed")
         # 4. Seek every source partition, offset 0 and never-committed ones included.
         async with step("the read positions"), self.reading:
@@ -245,14 +276,14 @@ class Ownership(Generic[S]):
             self._role.observer.restored(partition, state.read, len(state.records), state.seconds)
             await asyncio.sleep(0)
 
-    def _new_lane(self, partition: int) -> Lane[S]:
+    def _new_lane(self, partition: int, *, topics: TopicIds) -> Lane[S]:
         return Lane(
             partition,
             role=self._role,
             producer=self._new_producer(partition, settings=self._settings),
             dead_letter_topics=self.dead_letter_topics,
             progressed=self.dispatcher.resume,
-            imprint=None if self.partitions is None else imprint_of(self.partitions),
+            imprint=None if self.partitions is None else imprint_of(self.partitions, topics),
         )
 
     async def release(self) -> None:
@@ -264,8 +295,12 @@ class Ownership(Generic[S]):
         if self._acquiring is not None:
             self._acquiring.cancel()
             await asyncio.wait({self._acquiring})
-        if not self._lanes:
-            return
+        # Who is asked to stop while a rebalance takes the partitions away waits for that.
+        async with self._releasing:
+            if self._lanes:
+                await self._release()
+
+    async def _release(self) -> None:
         began = time.monotonic()
         # 1. Close the intake.
         self.dispatcher.close_intake()
@@ -284,7 +319,14 @@ class Ownership(Generic[S]):
             async with asyncio.timeout(self._settings.transaction_timeout_ms / 1000):
                 await asyncio.gather(*(lane.drain() for lane in lanes))
         except TimeoutError:
-            self._role.fail(LaneFailed("the last commit before giving up partitions timed out"))
+            seconds = self._settings.transaction_timeout_ms / 1000
+            self._role.fail(
+                LaneFailed(
+                    f"the last commit before partitions were given up did not end within "
+                    f"{seconds:g} s: the brokers of {self._settings.bootstrap_servers} "
+                    f"(kafka.bootstrap_servers) are away or slow"
+                )
+            )
         await failpoints.reach("after_last_commit")
         # 4. Close the producers.
         with contextlib.suppress(TimeoutError):
@@ -325,7 +367,7 @@ class Ownership(Generic[S]):
                 self._role.observer.oldest_unfinished(
                     source.topic, source.partition, source.oldest()
                 )
-        self.stalls.look(self._lanes.values())
+        self.stalls.look(self._lanes.values(), brokers_away=away(self._role))
 
     def oldest_unfinished(self) -> int | None:
         """Return the timestamp (ms) of the oldest record fetched and not finished.
@@ -339,16 +381,3 @@ class Ownership(Generic[S]):
             if (oldest := source.oldest()) is not None
         ]
         return min(found, default=None)
-
-
-def _start(tp: TopicPartition, *, committed: int | None, beginning: int, end: int) -> int:
-    """Return the offset to read from."""
-    if committed is None:
-        return beginning
-    if committed > end:
-        message = (
-            f"the topic was recreated: {tp.topic!r} partition {tp.partition} ends at {end}, but "
-            f"the group has committed {committed}; start a new group, or bring the topic back"
-        )
-        raise StartRefused(message)
-    return max(committed, beginning)

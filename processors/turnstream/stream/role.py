@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeVar
 
+from aiokafka.errors import KafkaError, KafkaTimeoutError
+
 from turnstream.stream.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
@@ -34,11 +36,15 @@ class StartRefused(Exception):
     """The stream must not start on these topics, offsets or state; the message says what to do."""
 
 
-class LaneFailed(Exception):
+class Explained(Exception):
+    """Ends the process, and says in its message what happened, where, and what to do."""
+
+
+class LaneFailed(Explained):
     """A lane could not commit: fenced by a new owner, or the broker refused. The process ends."""
 
 
-class OwnershipUncertain(Exception):
+class OwnershipUncertain(Explained):
     """The group's coordinator has not been heard of for too long to act on a partition.
 
     Others may own it by now. The process ends; committed state is the truth.
@@ -60,13 +66,43 @@ def end_process(error: BaseException) -> NoReturn:
         if isinstance(error, StartRefused):
             logger.critical("start refused: %s", error)
         else:
-            logger.critical("the process ends: %s", error, exc_info=error)
+            logger.critical(
+                "the process ends with status %s: %s. Nothing that was committed is lost: the next "
+                "start goes on from there",
+                EXIT_FAILED,
+                _told(error),
+                exc_info=None if _is_explained(error) else error,
+            )
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         # Also when the log cannot be written: a disk that is full is one reason to be here.
         os._exit(EXIT_REFUSED if isinstance(error, StartRefused) else EXIT_FAILED)
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, Explained):
+        return str(error)
+    if _is_outage(error):
+        return f"the brokers (kafka.bootstrap_servers) could not be used: {error!r}"
+    return repr(error)
+
+
+def _is_outage(error: BaseException) -> bool:
+    return isinstance(error, KafkaTimeoutError) or (
+        isinstance(error, KafkaError) and bool(error.retriable)
+    )
+
+
+def _is_explained(error: BaseException) -> bool:
+    """Tell whether the message says it all: a traceback is for faults of the program."""
+    if _is_outage(error):
+        return True
+    cause = error.__cause__
+    return isinstance(error, Explained) and (
+        cause is None or isinstance(cause, KafkaError | OSError | TimeoutError | Explained)
+    )
 
 
 class Owned(Protocol[S_contra]):

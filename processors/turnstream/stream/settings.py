@@ -137,7 +137,8 @@ class StreamSettings:
 
     For a role that has to remember each key for a time: its memory is bounded and nothing that it
     still needs is removed. What has been taken before goes on, so the bound can be passed by
-    `max_queued_per_partition` and the slots.
+    `max_queued_per_partition` and the slots. Records found at the start that only their own next
+    inputs can settle do not count: those inputs would never be taken.
     """
     hot_states: int = 4_096
     """Decoded states kept per lane besides the encoded ones: saves decoding for active keys."""

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError, ProducerFenced, TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 
 from turnstream.stream import failpoints
 from turnstream.stream.clients import finds_times, started
 from turnstream.stream.deadletter import DeadLetterTopic
 from turnstream.stream.imprint import IMPRINT_KEY, check_imprint, moved
-from turnstream.stream.offset_fetch import committed_offsets
+from turnstream.stream.offset_fetch import any_committed
+from turnstream.stream.permissions import missing_right, refusing
 from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.restore import check_store
 from turnstream.stream.role import LaneFailed, StartRefused
@@ -44,6 +45,9 @@ same. With Kafka's default, the start of a role would fetch a MiB of each."""
 
 _POLL_MS: Final = 500
 
+_NOT_ALLOWED: Final = TopicAuthorizationFailedError.errno
+"""Said of a topic that this user may not see, whether there is one or not."""
+
 _ATTEMPTS: Final = 10
 _ATTEMPT_SECONDS: Final = 0.2
 """Processes that start together fence one another; each waits a little longer every time, up to
@@ -67,7 +71,8 @@ async def check_start(settings: StreamSettings) -> Found:
         StartRefused: The broker cannot be reached, a topic is missing or has another partition
             count, a topic does not take what this role may write to it, the changelog is of a newer
             version or for another partition count, the group is new and nothing says where it
-            starts, or local stores cannot be had.
+            starts, the broker does not allow this user what it takes, or local stores cannot be
+            had.
         LaneFailed: The changelog cannot be read.
     """
     check_store(settings)
@@ -84,7 +89,8 @@ async def check_start(settings: StreamSettings) -> Found:
     await _reached(admin.start(), settings)
     try:
         topics = [*settings.sources, settings.changelog, *dead_letters.values()]
-        counts = await _partition_counts(admin, topics=topics)
+        with refusing(settings):
+            counts = await _partition_counts(admin, topics=topics)
         partitions = _check_partition_counts(counts, settings=settings)
         largest = _largest_batches(settings, dead_letters=dead_letters.values())
         limits = await _message_limits(admin, topics=list(largest))
@@ -104,8 +110,11 @@ async def check_start(settings: StreamSettings) -> Found:
     )
     await _reached(consumer.start(), settings)
     try:
-        held = await _check_changelog(consumer, partitions=partitions, settings=settings)
-        await _check_offsets(consumer, partitions=partitions, held_before=held, settings=settings)
+        with refusing(settings):
+            held = await _check_changelog(consumer, partitions=partitions, settings=settings)
+            await _check_offsets(
+                consumer, partitions=partitions, held_before=held, settings=settings
+            )
     finally:
         await consumer.stop()
     room = settings.max_record_bytes + _DEAD_LETTER_ROOM
@@ -130,6 +139,9 @@ async def _partition_counts(
 ) -> Mapping[str, int]:
     """Return the partition count of each topic, 0 for one that does not exist."""
     described = await admin.describe_topics(list(topics))
+    hidden = [one["topic"] for one in described if one["error_code"] == _NOT_ALLOWED]
+    if hidden:
+        raise TopicAuthorizationFailedError(hidden)
     return {topic["topic"]: len(topic["partitions"]) for topic in described}
 
 
@@ -211,7 +223,9 @@ async def _check_offsets(
         for topic in settings.sources
         for partition in range(partitions)
     ]
-    if await _any_committed(consumer, tps, settings=settings):
+    # Open transactions are not waited for: one of a process that crashed would only time out. To
+    # commit where the group starts ends it.
+    if await _any_committed(consumer, tps, settled=False, settings=settings):
         return
     if settings.start_from is None:
         message = (
@@ -236,10 +250,12 @@ async def _check_offsets(
         except ProducerFenced:
             # Another process of the group starts at the same time, and goes first.
             await asyncio.sleep(attempt * _ATTEMPT_SECONDS)
-            if await _any_committed(consumer, tps, settings=settings):
+            if await _any_committed(consumer, tps, settled=False, settings=settings):
                 return
         except KafkaError as error:
             message = f"cannot commit where group {settings.group!r} starts: {error!r}"
+            if (remedy := missing_right(error, settings=settings)) is not None:
+                message = f"{message}: {remedy}"
             raise StartRefused(message) from error
         else:
             return
@@ -260,11 +276,12 @@ async def _commit_first(
 
     In a transaction, because of two processes that start at the same time: each looks, finds
     nothing and commits, and what was sent between the two commits would be passed over. The
-    transactional id fences whoever has looked before and has not committed yet.
+    transactional id fences whoever has looked before and has not committed yet. The commit may take
+    a moment to get to the group's offsets: who takes a partition over asks for settled ones.
     """
     producer = group_producer("start", settings=settings)
     async with started(producer):
-        if await _any_committed(consumer, tps, settings=settings):
+        if await _any_committed(consumer, tps, settled=True, settings=settings):
             return
         consumer.assign(tps)
         offsets = await _resolve(consumer, tps, start_from=start_from)
@@ -276,17 +293,23 @@ async def _commit_first(
 
 
 async def _any_committed(
-    consumer: AIOKafkaConsumer, tps: Sequence[TopicPartition], *, settings: StreamSettings
+    consumer: AIOKafkaConsumer,
+    tps: Sequence[TopicPartition],
+    *,
+    settled: bool,
+    settings: StreamSettings,
 ) -> bool:
     try:
         async with asyncio.timeout(settings.request_timeout_ms / 1000):
-            committed = await committed_offsets(consumer, tps)
+            return await any_committed(consumer, tps, settled=settled)
     except TimeoutError as error:
+        # The last answer that it was asked again after, if there was any: see `any_committed`.
+        last = error.__cause__ and error.__cause__.__cause__
         raise LaneFailed(
             f"the coordinator of group {settings.group!r} did not tell what the group has "
             f"committed within {settings.request_timeout_ms / 1000:g} s"
+            f"{'' if last is None else f', and said last: {last!r}'}"
         ) from error
-    return any(offset is not None for offset in committed.values())
 
 
 async def _resolve(

@@ -47,6 +47,11 @@ class States(Generic[S]):
         until it is of no use."""
         self._removals: dict[bytes, TimerDue] = {}
         """When the latter is, for those of them that are not of use for ever."""
+        self.unsettled: set[bytes] = set()
+        """Keys whose record was found as the lane opened and goes only by what is still to be read:
+        by the key's own next record, or once everything before it is handled."""
+        self.handled: dict[str, int] = {}
+        """Source topic to the highest offset that the states found as the lane opened know."""
         self._closed = ClosedKeys()
         self._forgettable: list[bytes] = []
         """Closed keys that nothing needs any more: removed in the next transaction."""
@@ -91,11 +96,13 @@ class States(Generic[S]):
                 state = self._format.load(value)
             except StateTooNew:
                 self.parked.add(key)
+                self.unsettled.add(key)
                 continue
             except StateUnreadable as error:
                 self._lose(key, error, partition=partition, ends=ends)
+                self.unsettled.add(key)
                 if error.kept_ms is not None:
-                    due = TimerDue("removal", "removal", now + error.kept_ms)
+                    due = TimerDue("removal", "removal", now + error.kept_ms, after_backlog=True)
                     self._removals[key] = due
                     self.timers.update(key, (due,))
                 continue
@@ -103,8 +110,13 @@ class States(Generic[S]):
                 note(key, state)
             watermarks = self._format.watermarks(state)
             _check_watermarks(watermarks, partition=partition, ends=ends)
+            for topic, offset in watermarks.items():
+                self.handled[topic] = max(offset, self.handled.get(topic, offset))
             if not self._format.closed(state):
-                self.timers.update(key, self._format.timers(state))
+                timers = self._format.timers(state)
+                self.timers.update(key, timers)
+                if any(timer.after_backlog for timer in timers):
+                    self.unsettled.add(key)
             elif not self._closed.wait(key, watermarks=watermarks, prefixes=nothing_finished):
                 self._forgettable.append(key)
         if len(self.unreadable) > _NAMED_KEYS:
@@ -208,6 +220,8 @@ class States(Generic[S]):
         expired, self._expired = self._expired, []
         for key in expired:
             if key in records or self.store.is_pending(key):
+                # Its state may be the one whose time was over, not committed yet: looked at anew.
+                self.timers.update(key, self._timers(self.store.get(key)))
                 continue
             state = None if key in self.unreadable else self.store.get(key)
             if state is not None and self._awaited(key, state, prefixes=prefixes):
@@ -233,6 +247,7 @@ class States(Generic[S]):
     ) -> None:
         """Take note that the records were committed; see `Store.commit`."""
         if records:
+            self.unsettled.difference_update(records)
             states = {key: work.state for key, work in last.items()}
             self.store.commit(records, states=states, position=position, at=at, imprint=imprint)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from turnstream.stream.role import Explained
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
 S = TypeVar("S")
 
 
-class StoreFailed(Exception):
+class StoreFailed(Explained):
     """A local store cannot be opened, read or written; the process ends.
 
     Nothing is lost with it: the changelog has every record, and the next start reads from there

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from turnstream.stream.role import Explained
+
 STEP_SECONDS: Final = 60.0
 """Time for one answer of the broker. The clients wait without a bound for one that went away in the
 middle. A process that ends is started again; one that waits for ever keeps its partitions."""
 
 
-class TakeoverStalled(Exception):
+class TakeoverStalled(Explained):
     """The broker did not answer while partitions were taken over."""
 
 
@@ -29,5 +31,6 @@ async def step(what: str) -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise TakeoverStalled(
-            f"taking partitions over: no answer from the broker for {STEP_SECONDS:g} s to {what}"
+            f"taking partitions over: no answer from the broker for {STEP_SECONDS:g} s to "
+            f"{what}; see that the brokers of kafka.bootstrap_servers run and can be reached"
         ) from error

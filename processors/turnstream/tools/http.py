@@ -296,7 +296,7 @@ class HttpTool:
                 UNAVAILABLE,
                 f"status {status}",
                 retryable=True,
-                outcome_unknown=write and not refused_unbegun(status, wait=wait),
+                outcome_unknown=write and not refused_unbegun(status),
                 retry_after_seconds=wait,
             )
         code = _error_code(body)

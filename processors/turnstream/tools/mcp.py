@@ -13,6 +13,7 @@ means for a write is not known, and neither is what a connection that broke mean
 """
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -307,7 +308,7 @@ class McpTool:
                 UNAVAILABLE,
                 f"status {status}",
                 retryable=True,
-                outcome_unknown=write and not refused_unbegun(status, wait=wait),
+                outcome_unknown=write and not refused_unbegun(status),
                 retry_after_seconds=wait,
             )
         if status >= 400:  # noqa: PLR2004
@@ -362,7 +363,11 @@ def _document(told: CallToolResult) -> bytes:
         InvalidResult: the reply has none.
     """
     if told.structured_content is not None:
-        return orjson.dumps(told.structured_content)
+        try:
+            return orjson.dumps(told.structured_content)
+        except TypeError:
+            # Holds what nobody down the line can; what becomes of it depends on where it stands.
+            return json.dumps(told.structured_content).encode()
     for block in told.content:
         if isinstance(block, TextContent):
             text = block.text.encode(errors="replace")

@@ -4,6 +4,8 @@ Whatever a service adds to its reply - internal ids, notes of other people, a te
 model - goes no further than here.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -18,6 +20,9 @@ RESULT_BYTES: Final = 1024 * 1024
 
 _NESTING: Final = 64
 """Deepest nesting that is followed: a schema that refers to itself meets deep data otherwise."""
+
+_LONG: Final = re.compile(rb"[0-9]{19}")
+"""What an integer of more than 64 bits has: it is read as a floating-point number that is near."""
 
 Schema = Mapping[str, JsonValue]
 
@@ -44,11 +49,11 @@ def shown(document: bytes, *, path: str | None) -> Mapping[str, JsonValue] | Non
     return value
 
 
-def _at(document: bytes, path: str | None, *, name: str) -> JsonValue:
+def _at(document: bytes, path: str | None, *, name: str, exactly: bool = False) -> JsonValue:
     """The part of a JSON document at a dotted path."""
     try:
-        value: JsonValue = orjson.loads(document)
-    except orjson.JSONDecodeError:
+        value: JsonValue = json.loads(document) if exactly else orjson.loads(document)
+    except (ValueError, RecursionError):
         raise InvalidResult("the reply is not JSON") from None
     for part in path.split(".") if path else ():
         if not isinstance(value, dict) or part not in value:
@@ -78,9 +83,15 @@ class ResultSchema:
             path: dotted path of the result inside it; the whole document when None.
 
         Raises:
-            InvalidResult: not JSON, nothing at the path, not an object, or against the schema.
+            InvalidResult: not JSON, nothing at the path, not an object, against the schema, or with
+                an integer that nobody down the line can hold.
         """
-        return self.declared(_at(document, path, name="result_path"))
+        result = self.declared(_at(document, path, name="result_path"))
+        if _LONG.search(document):
+            written = _at(document, path, name="result_path", exactly=True)
+            if result != self.declared(written):
+                raise InvalidResult("the result has an integer of more than 64 bits")
+        return result
 
     def declared(self, value: JsonValue) -> Mapping[str, JsonValue]:
         """The declared part of a value.

@@ -237,6 +237,19 @@ async def test_other_actions_are_passed_over() -> None:
     assert handled == Handled(None)
 
 
+async def test_another_action_under_the_id_of_a_call_is_passed_over() -> None:
+    """However it comes, the call's record stays and remembers that it was met."""
+    bench = Bench()
+    event = action("answer", {"text": "hello", "locale": "en"})
+    source = record(event, 7, topic=ACTIONS)
+    met = Handled(replace(started(), watermarks={ACTIONS: 7}))
+
+    assert met == await bench.run(event, started())
+    assert met == bench.handler.flood(source, event, started())
+    error = RuntimeError()
+    assert met == bench.handler.abandon(source, event, started(), attempts=3, error=error)
+
+
 async def test_a_failed_read_is_published_before_it_is_tried_again() -> None:
     """Each failure is published before its retry; the last reply ends the call."""
     bench = Bench(DOWN, DOWN, SHIPPED)

@@ -112,6 +112,22 @@ def test_what_can_never_be_handled_is_rejected_with_its_reason(
     assert detail in raised.value.detail
 
 
+def test_an_action_whose_id_is_too_long_is_rejected() -> None:
+    """It would be a header of what is made of it, beside a value that fills its record."""
+    longest, too_long = (
+        action("answer", {"text": "Hello", "locale": "en"}).model_copy(
+            update={"action_id": "x" * n}
+        )
+        for n in (128, 129)
+    )
+    topic = "staging.actions"
+
+    assert (b"c-1", longest) == INTAKE.admit(fetched(CODEC.encode(longest), topic=topic))
+    with pytest.raises(Rejected, match="129 characters; at most 128") as raised:
+        INTAKE.admit(fetched(CODEC.encode(too_long), topic=topic))
+    assert "invalid" == raised.value.reason
+
+
 def test_the_limit_itself_is_accepted() -> None:
     """A value of exactly the limit is read."""
     text = "x" * (LIMIT - len(GOOD) - 1 + len("Hello"))

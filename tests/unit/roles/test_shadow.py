@@ -854,6 +854,15 @@ async def test_a_copy_goes_by_itself_after_the_silence_that_ends_a_conversation(
     assert [latest + 1_000] == [one.due_at for one in FORMAT.timers(kept)]
 
 
+async def test_a_senders_clock_that_is_ahead_keeps_no_copy_for_ever() -> None:
+    """A time in microseconds is some 55,000 years away; the record's own time counts."""
+    bench = Bench(compare_with="people")
+    await bench.take(asked(occurred_at=NOW * 1000))
+
+    assert bench.kept.proposals
+    assert [NOW + 1_000] == [one.due_at for one in FORMAT.timers(bench.kept)]
+
+
 def test_a_copy_that_took_nothing_in_is_its_watermarks_alone() -> None:
     """The stream removes it as soon as the committed offsets have passed them."""
     passed_over = Shadowed(watermarks={TURNS: 7})

@@ -8,6 +8,7 @@ import fastavro
 import orjson
 import pytest
 
+from turnstream.config import Settings
 from turnstream.core.errors import TurnstreamError
 from turnstream.core.events import (
     ConversationTurn,
@@ -380,6 +381,33 @@ def test_a_schema_that_nobody_will_publish() -> None:
             codec.decode(TURNS, bytes.fromhex(value))
     with pytest.raises(UnknownSchema):
         codec.decode(TURNS, bytes.fromhex("000000002b"))
+
+
+@pytest.mark.parametrize("text", [b'{"id":1}', b"hello", b"\x7f\xff\xff\xff", b"\0\0\0\0"])
+def test_text_that_looks_framed_can_be_refused_by_the_name_that_the_log_gives_it(
+    text: bytes,
+) -> None:
+    """Any four bytes are an id: its partition would else wait, and the remedy not be taken."""
+    value = b"\x00" + text
+
+    with pytest.raises(UnknownSchema) as unknown:
+        Codec(registry=True).decode(TURNS, value)
+
+    listed = Settings(refused_schemas=(unknown.value.fingerprint,)).refused_schemas
+    with pytest.raises(MalformedValue, match="configuration refuses the schema"):
+        Codec(registry=True, refused=listed).decode(TURNS, value)
+
+
+@pytest.mark.parametrize("schema_id", [0x8000_0000, 0xFFFF_FFFF])
+def test_an_id_that_no_registry_gives_is_not_waited_for(schema_id: int) -> None:
+    """Ids have 31 bits: a lookup would find nothing, now and later. To refuse it is no mistake."""
+    value = b"\x00" + schema_id.to_bytes(4, "big")
+    listed = Settings(refused_schemas=(f"id:{schema_id}",)).refused_schemas
+
+    with pytest.raises(MalformedValue, match="no registry gives ids above 2147483647"):
+        Codec(registry=True).decode(TURNS, value)
+    with pytest.raises(MalformedValue, match="configuration refuses the schema"):
+        Codec(registry=True, refused=listed).decode(TURNS, value)
 
 
 def test_a_schema_that_is_known_is_not_refused() -> None:

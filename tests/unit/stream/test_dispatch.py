@@ -660,6 +660,34 @@ async def test_a_full_lane_takes_nothing_new_until_states_expire() -> None:
         assert None is not on.lane.states.store.get(b"b")
 
 
+@pytest.mark.parametrize(
+    "found",
+    [
+        FORMAT.dump(Tally(due=(TimerDue("begun", "lost", 5_000, after_backlog=True),))),
+        b"brief 5000",
+        b"bad",
+    ],
+    ids=["begun", "unreadable, of use for a while", "unreadable"],
+)
+async def test_what_only_the_backlog_ends_does_not_close_a_lane(found: bytes) -> None:
+    """Nothing would ever be taken again; once it has ended it counts like any other."""
+    records = {b"a": found, b"b": found}
+    async with running(max_keys_per_partition=2, records=records) as on:
+        on.deliver("c:one", "a:expire 9000", "b:expire 9000", "d:two")
+        await on.committed(turns=4)
+
+        assert on.lane.full
+        assert not on.lane.states.unsettled
+
+
+async def test_a_parked_state_does_not_close_a_lane() -> None:
+    """Other keys go on, however few records there may be."""
+    async with running(max_keys_per_partition=1, records={b"parked": b"new"}) as on:
+        on.deliver("a:expire 9000")
+        await on.committed(turns=1)
+        await until(lambda: on.lane.full)
+
+
 async def test_a_lane_that_opens_full_waits_as_well() -> None:
     """What a former owner has left counts."""
     kept = FORMAT.dump(Tally(("x",), {}, due=(TimerDue("end", "expiry", 5_000),)))

@@ -778,7 +778,7 @@ async def test_a_failure_once_the_outcome_is_taken_ends_the_process(
     assert isinstance(error, FailpointReached)
 
 
-async def test_the_first_state_is_preceded_by_what_the_changelog_says_of_itself() -> None:
+async def test_the_first_state_comes_with_what_the_changelog_says_of_itself() -> None:
     """Once, in the same transaction; it is no record of the lane's."""
     bench = Bench()
     async with running(bench, imprint=b"said") as lane:
@@ -812,14 +812,19 @@ async def test_a_changelog_says_it_once_however_often_its_lane_opens(
     assert expected == [each for each in bench.producer.sent(CHANGELOG) if each[0] == IMPRINT_KEY]
 
 
-async def test_a_changelog_without_states_says_nothing() -> None:
-    """A role that finishes in order writes no changelog at all."""
+async def test_a_changelog_without_states_says_it_too() -> None:
+    """A role that finishes in order writes no state: it must still be known to have been here."""
     bench = Bench()
     async with running(bench, imprint=b"said") as lane:
         for offset in range(3):
             lane.finish(enter(lane, offset), handled(offset, closed=True))
+            await lane.drain()
 
-    assert [] == bench.producer.sent(CHANGELOG)
+    assert [(IMPRINT_KEY, b"said")] == bench.producer.sent(CHANGELOG)
+    assert [[1], [], []] == [
+        [*one.offsets.values()] if CHANGELOG in one.records else []
+        for one in bench.producer.committed
+    ]
 
 
 async def test_no_state_has_the_key_of_the_changelog_itself() -> None:
@@ -831,4 +836,31 @@ async def test_no_state_has_the_key_of_the_changelog_itself() -> None:
             lane.finish(entry, handled(0))
         lane.reject(entry, reason="handler_failed", detail="", attempts=1)
 
-    assert [] == bench.producer.sent(CHANGELOG)
+    assert [(IMPRINT_KEY, b"said")] == bench.producer.sent(CHANGELOG)
+
+
+async def test_a_key_that_expires_before_it_is_committed_is_looked_at_again() -> None:
+    """A time that is over when its state is made: the tick comes before the transaction."""
+    bench = Bench()
+    async with running(bench) as lane:
+        entry = enter(lane, 0)
+        state = Tally().after(entry.record, due=(TimerDue("end", "expiry", 5_000),))
+        for source in lane.sources.values():
+            source.observe_end(0, position=0, at=6_000)
+        lane.handled_through()
+        lane.finish(entry, Handled(state))
+
+        assert not lane.fire_timers(6_000)
+
+        await lane.drain()
+
+        assert lane.states.store.has_record(b"k")
+
+        for source in lane.sources.values():
+            source.observe_end(1, position=1, at=7_000)
+
+        assert not lane.fire_timers(7_000)
+
+        await lane.drain()
+
+    assert [(b"k", FORMAT.dump(state)), (b"k", None)] == bench.producer.sent(CHANGELOG)

@@ -239,6 +239,10 @@ async def test_a_discard_is_an_audit_record() -> None:
         ({"topic": f"{TURNS}.dlq"}, "no topic of this deployment's events"),
         ({"topic": "conversation.control"}, "'conversation.control' does not exist"),
         ({"dlq": "shadow.proposals.dlq"}, "only shadow gave it up"),
+        (
+            {"topic": "conversation.actions", "role": "execute", "stage": "handling"},
+            "execute has published how that call ended",
+        ),
         ({"headers": [("turnstream.origin.replays", b"2")]}, "replayed 2 times already"),
         ({"key": None, "value": None}, "neither key nor value"),
     ],
@@ -364,7 +368,7 @@ async def test_a_record_that_is_too_large_is_left_and_the_others_go_on(error: Ex
     assert 245 == sum(topic == AUDIT for topic, *_ in sent)
     assert list(large) == [one.source.offset for one, _ in result.left if one.source is not None]
     assert (
-        f"does not take its record, of 1 bytes, for {TURNS!r} ({type(error).__name__})"
+        f"does not take its record, of up to 260 bytes, for {TURNS!r} ({type(error).__name__})"
         in (result.left[0][1])
     )
     assert 250 == sum(done)
@@ -465,3 +469,30 @@ async def test_without_an_audit_nothing_is_done() -> None:
     with pytest.raises(LetterRefused, match="`turnstream topics apply` makes it"):
         async with desk(Box(counts={TURNS: 4})):
             pass
+
+
+async def test_a_transaction_that_took_too_long_is_not_only_said_to_be_anothers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker ends it with the same error: who looks for a second person finds none."""
+    box = Box()
+    box.add(1)
+    monkeypatch.setattr(letter_post, "_TRANSACTION_MS", 0)
+    async with desk(box) as work:
+        Producer.refuses[b"1"] = ProducerFenced()
+        with pytest.raises(LetterRefused, match=r"open for more than 0 s, or another `turnstream"):
+            await work.replay(box.letters)
+
+    assert [] == Producer.last.committed
+
+
+async def test_what_is_sent_together_is_bounded_whatever_its_bytes_are_in() -> None:
+    """Small values with large headers would outlast the transaction all the same."""
+    box = Box()
+    for offset in range(5):
+        box.add(offset, max_bytes=10_000_000, headers=(("trace", b"x" * 3_000_000),))
+    async with desk(box) as work:
+        result = await work.replay(box.letters)
+
+    assert 5 == len(result.done)
+    assert [2, 2, 1] == [sum(one[0] == TURNS for one in sent) for sent in Producer.last.committed]

@@ -11,6 +11,8 @@ from turnstream.stream.deadletter import (
     Stage,
     dead_record,
     given_up_before,
+    key_digest,
+    record_size,
 )
 from turnstream.stream.handler import DeadLetterReason
 from turnstream.stream.letters import (
@@ -66,6 +68,7 @@ def letter(offset: int = 7, **given: Any) -> Letter:
 def test_a_letter_says_what_it_was_and_why() -> None:
     """What was written is read: place, reason, attempts, times, size."""
     found = letter(partition=3, value=b"1234", timestamp=1_000)
+    whole = record_size(b"k", b"1234", headers=())
 
     assert (Place("turns", 3, 7), "malformed", "why", 2) == (
         found.source,
@@ -73,7 +76,7 @@ def test_a_letter_says_what_it_was_and_why() -> None:
         found.detail,
         found.attempts,
     )
-    assert (Place(DLQ, 0, 0), 5_000, 1_000, 4) == (
+    assert (Place(DLQ, 0, 0), 5_000, 1_000, whole) == (
         found.place,
         found.at,
         found.source_at,
@@ -203,6 +206,36 @@ def test_a_pointer_says_how_large_its_record_is() -> None:
         foreign = replace(record(0, topic=DLQ, value=value), headers=headers)
 
         assert 0 == Letter.of(foreign).size
+
+
+def test_a_letters_size_is_that_of_its_whole_record() -> None:
+    """As a pointer says it: the value may be the smallest part of it. Our own headers are none."""
+    headers: Headers = (("trace", b"x" * 3_000), ("tenant", None))
+
+    assert record_size(b"k", None, headers=headers) == letter(value=None, headers=headers).size
+    assert letter(value=b"x" * 9_000, headers=headers, max_bytes=4_000).size == (
+        letter(value=b"x" * 9_000, headers=headers, max_bytes=40_000).size
+    )
+
+
+def test_of_a_long_key_its_digest_is_kept() -> None:
+    """There may be thousands; it is still known whose letter it is, and what overtakes it."""
+    key, other = b"k" * 5_000, b"k" * 5_001
+    first, second, third = (
+        letter(offset, where=offset, key=one, max_bytes=20_000)
+        for offset, one in ((1, key), (2, key), (3, other))
+    )
+
+    assert (None, key_digest(key)) == (first.key, first.key_digest)
+    assert first.names(record(1, key=key, timestamp=first.source_at))
+    assert not first.names(record(1, key=other, timestamp=first.source_at))
+    assert not first.names(record(1, key=None, timestamp=first.source_at))
+    assert [True, True, False] == [
+        Selection(conversation=key).takes(one) for one in (first, second, third)
+    ]
+    assert [first] == overtaken([second], [first, third])
+    assert [] == overtaken([third], [first, second])
+    assert b"k" * 4_096 == letter(key=b"k" * 4_096).key
 
 
 def test_what_headers_hold_is_bounded() -> None:

@@ -81,6 +81,19 @@ def test_records_in_flight_without_a_transaction_are_a_stall(
     assert 65 == stalls.longest()
 
 
+def test_brokers_that_are_away_are_no_stall(stalls: Stalls, clock: Seconds) -> None:
+    """The commit waits for them; the time counts again once they answer."""
+    one, source = lane()
+    take(source)
+    later(stalls, clock, one)
+    later(stalls, clock, one)
+    clock.now += 60
+    stalls.look([one], brokers_away=True)
+
+    assert 0 == stalls.longest()
+    assert 60 == later(stalls, clock, one)
+
+
 def test_a_transaction_ends_a_stall(stalls: Stalls, clock: Seconds) -> None:
     """Also one that leaves the oldest record where it is."""
     one, source = lane()

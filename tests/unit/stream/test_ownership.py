@@ -18,6 +18,7 @@ from turnstream.stream.restore import RestoredState
 from turnstream.stream.role import StartRefused
 from turnstream.stream.store import MemoryRecords
 from turnstream.stream.takeover import TakeoverStalled
+from turnstream.stream.topic_ids import TopicIds
 
 from .lane_fakes import (
     CHANGELOG,
@@ -43,12 +44,17 @@ class Broker:
         self.log: list[str] = []
         self.offsets: dict[str, int | None] = {TURNS: 5, RESULTS: None}
         self.end = 100
+        self.ids = TopicIds()
         self.sought: dict[TopicPartition, int] = {}
+
+    async def topics(self, names: Sequence[str]) -> TopicIds:
+        """Return their ids."""
+        return self.ids
 
     async def committed(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         """Return committed offsets."""
         self.log.append("committed")
-        return {tp: self.offsets[tp.topic] for tp in tps}
+        return {tp: self.offsets[tp.topic] for tp in tps if tp.topic in self.offsets}
 
     async def beginnings(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return first offsets."""
@@ -161,7 +167,7 @@ async def test_release_commits_what_ran_and_closes() -> None:
     owned.bench.script.gates["wait1"].set()
     await releasing
 
-    assert {TURNS: 6} == owned.producers[0].offsets()
+    assert {TURNS: 6, RESULTS: 2} == owned.producers[0].offsets()
     assert 1 == len(owned.producers[0].sent(CHANGELOG))
     assert "stop" == owned.broker.log[-1]
     assert () == owned.ownership.dispatcher.sources
@@ -195,7 +201,7 @@ async def test_no_position_is_sought_while_a_fetch_is_under_way() -> None:
     assert "seek" in owned.broker.log
 
 
-@pytest.mark.parametrize("question", ["committed", "beginnings", "ends", "seek"])
+@pytest.mark.parametrize("question", ["topics", "committed", "beginnings", "ends", "seek"])
 async def test_a_broker_that_goes_away_during_a_takeover_ends_it(
     monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
@@ -221,12 +227,116 @@ async def test_committed_offset_beyond_the_end_refuses_the_start() -> None:
     await owned.ownership.release()
 
 
+def restoring(owned: Owned, *states: Tally, imprint: bytes | None = None) -> MemoryRecords:
+    """Let partition 0 be found with these states, and with what its changelog says of itself."""
+    records = MemoryRecords({b"k%d" % n: FORMAT.dump(each) for n, each in enumerate(states)})
+    records.write({}, imprint=imprint)
+
+    async def restored(*_: Any, **__: Any) -> Mapping[int, RestoredState]:
+        return {0: RestoredState(records)}
+
+    owned.ownership._restore = restored
+    return records
+
+
+async def test_states_without_a_committed_offset_refuse_the_start() -> None:
+    """The topic was made anew and filled: what is in it now would pass for handled."""
+    owned = Owned()
+    restoring(owned, Tally((), {TURNS: 3}), Tally((), {TURNS: 50}), Tally((), {RESULTS: 9}))
+    owned.broker.offsets = {TURNS: None, RESULTS: 10}
+    with pytest.raises(StartRefused) as refused:
+        await owned.acquire(0)
+
+    assert "committed none of 'turns' partition 0, yet has handled its offset 50" in str(
+        refused.value
+    )
+    assert "--reset-offsets" in str(refused.value)
+    assert "seek" not in owned.broker.log
+    await owned.ownership.release()
+
+
+async def test_a_broker_that_cannot_tell_what_is_committed_refuses_nothing() -> None:
+    """The embedded one: each assignment reads from the beginning, and the watermarks pass over."""
+    owned = Owned()
+    restoring(owned, Tally((), {TURNS: 50}))
+    owned.broker.offsets = {}
+
+    assert await owned.acquire(0)
+    assert {TURNS: 2, RESULTS: 2} == {tp.topic: at for tp, at in owned.broker.sought.items()}
+    await owned.ownership.release()
+
+
+BEFORE = TopicIds("cluster", {TURNS: "id-1", RESULTS: "id-2"})
+AFTER = TopicIds("cluster", {TURNS: "id-3", RESULTS: "id-2"})
+
+
+@pytest.mark.parametrize(
+    ("committed", "states", "known"),
+    [
+        (5, (), 5),  # the group's offsets outlived the topic
+        (0, (Tally((), {TURNS: 50}),), 50),  # all was lost, and a new start has committed
+        (None, (Tally((), {TURNS: 50}),), 50),
+    ],
+)
+async def test_a_topic_with_another_id_refuses_the_start(
+    committed: int | None, states: tuple[Tally, ...], known: int
+) -> None:
+    """However long it is, and whatever is committed."""
+    owned = Owned()
+    restoring(owned, *states, imprint=imprint_of(4, BEFORE))
+    owned.broker.ids = AFTER
+    owned.broker.offsets = {TURNS: committed, RESULTS: 5}
+    with pytest.raises(StartRefused) as refused:
+        await owned.acquire(0)
+
+    assert "'turns' has the name and not the id of the one of which group 'group'" in str(
+        refused.value
+    )
+    assert f"knows offset {known} in partition 0" in str(refused.value)
+    assert "seek" not in owned.broker.log
+    await owned.ownership.release()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        TopicIds("mirror", AFTER.ids),
+        TopicIds("cluster", {RESULTS: "id-2"}),
+        TopicIds(),
+        TopicIds("cluster", {**BEFORE.ids, "added": "id-4"}),
+    ],
+)
+async def test_ids_that_say_nothing_refuse_nothing(ids: TopicIds) -> None:
+    """In a cluster that mirrors ours all topics have other ids; not every broker tells any."""
+    owned = Owned()
+    restoring(owned, Tally((), {TURNS: 50}), imprint=imprint_of(4, BEFORE))
+    owned.broker.ids = ids
+    owned.broker.offsets = {TURNS: 51, RESULTS: 5}
+
+    assert await owned.acquire(0)
+    await owned.ownership.release()
+
+
+async def test_a_new_topic_is_known_from_its_first_transaction_on() -> None:
+    """Its offset is committed before any record of it, and the changelog says its id."""
+    owned = Owned()
+    owned.ownership.partitions = 4
+    restoring(owned, imprint=imprint_of(4, BEFORE))
+    owned.broker.ids = AFTER
+    owned.broker.offsets = {TURNS: None, RESULTS: 5}
+
+    assert await owned.acquire(0)
+    await until(lambda: owned.producers[0].offsets() == {TURNS: 2})
+    assert [(IMPRINT_KEY, imprint_of(4, AFTER))] == owned.producers[0].sent(CHANGELOG)
+    await owned.ownership.release()
+
+
 async def test_what_was_deleted_unhandled_is_reported_once_and_passed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """By topic and range; the place to go on from is committed, for nothing may ever arrive."""
     owned = Owned()
-    owned.broker.offsets = {TURNS: 0, RESULTS: None}
+    owned.broker.offsets = {TURNS: 0, RESULTS: 2}
     await owned.acquire(1)
     await until(lambda: owned.producers[1].offsets() == {TURNS: 2})
 
@@ -305,6 +415,24 @@ async def test_whoever_gives_partitions_up_forgets_each_once() -> None:
     await owned.ownership.release()
 
     assert [[0, 1, 1, 3], [0, 1, 1, 3]] == owned.forgotten
+
+
+async def test_a_stop_waits_for_partitions_that_are_being_given_up() -> None:
+    """The client must not be closed while a rebalance is at it, and no lane closes twice."""
+    owned = Owned()
+    await owned.acquire(0)
+    tp = TopicPartition(TURNS, 0)
+    owned.ownership.dispatcher.deliver({tp: [record(5, value=b"wait1")]})
+    await until(lambda: owned.bench.script.running == 1)
+    revoked = asyncio.create_task(owned.ownership.release())
+    stopped = asyncio.create_task(owned.ownership.release())
+    await until(lambda: not owned.ownership.dispatcher.fetchable())
+    owned.bench.script.gates["wait1"].set()
+    await stopped
+
+    assert revoked.done()
+    assert [[0], [0]] == owned.forgotten
+    assert 1 == owned.broker.log.count("stop")
 
 
 async def test_a_takeover_that_is_revoked_forgets_too() -> None:

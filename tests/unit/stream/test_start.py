@@ -5,11 +5,21 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import TransactionalIdAuthorizationFailed
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    GroupLoadInProgressError,
+    KafkaError,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedVersionError,
+)
+from aiokafka.protocol.commit import OffsetFetchResponse_v3
 from aiokafka.structs import TopicPartition
 
 from turnstream.stream import start, transaction
-from turnstream.stream.role import StartRefused
+from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.start import start_time_ms
 from turnstream.stream.transaction import MAX_BATCH_BYTES
 
@@ -120,10 +130,10 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
 ) -> None:
     """The message says what was tried and what the broker said; no client is left open."""
 
-    async def nothing(_: object, tps: Sequence[TopicPartition]) -> dict[TopicPartition, None]:
-        return dict.fromkeys(tps)
+    async def nothing(*_: object, **__: object) -> bool:
+        return False
 
-    monkeypatch.setattr(start, "committed_offsets", nothing)
+    monkeypatch.setattr(start, "any_committed", nothing)
     monkeypatch.setattr(transaction, "AIOKafkaProducer", Unauthorized)
     monkeypatch.setattr(transaction, "wait_for_nodes", lambda *_, **__: None)
     made.clear()
@@ -138,6 +148,150 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
     assert [("group-start", True)] == [
         (each.options["transactional_id"], each.stopped) for each in made
     ]
+
+
+class Cluster:
+    """Admin client and consumer of a cluster that refuses one question."""
+
+    def __init__(self, question: str, error: KafkaError | None) -> None:
+        self._question = question
+        self._error = error
+        self.hidden: frozenset[str] = frozenset()
+
+    def _ask(self, question: str) -> None:
+        if question == self._question and self._error is not None:
+            raise self._error
+
+    async def start(self) -> None:
+        """Connect."""
+
+    async def stop(self) -> None:
+        """Disconnect."""
+
+    async def close(self) -> None:
+        """Disconnect."""
+
+    def assign(self, tps: Sequence[TopicPartition]) -> None:
+        """Accept."""
+
+    async def describe_topics(self, topics: Sequence[str]) -> list[dict[str, Any]]:
+        """Two partitions each, of those that may be seen."""
+        self._ask("describe")
+        return [
+            {
+                "topic": topic,
+                "error_code": 29 if topic in self.hidden else 0,
+                "partitions": [] if topic in self.hidden else [0, 1],
+            }
+            for topic in topics
+        ]
+
+    async def describe_configs(self, resources: object) -> list[Any]:
+        """Tell nothing."""
+        return []
+
+    async def beginning_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """All are empty."""
+        self._ask("beginnings")
+        return dict.fromkeys(tps, 0)
+
+    async def end_offsets(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """All are empty."""
+        return dict.fromkeys(tps, 0)
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Accept."""
+
+    async def any_committed(self, *_: object, **__: object) -> bool:
+        """Something is."""
+        self._ask("committed")
+        return True
+
+
+def clustered(
+    monkeypatch: pytest.MonkeyPatch, question: str, error: KafkaError | None = None
+) -> Cluster:
+    """Let the start meet such a cluster."""
+    cluster = Cluster(question, error)
+    monkeypatch.setattr(start, "AIOKafkaAdminClient", lambda **_: cluster)
+    monkeypatch.setattr(start, "AIOKafkaConsumer", lambda **_: cluster)
+    monkeypatch.setattr(start, "any_committed", cluster.any_committed)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("question", "error", "remedy"),
+    [
+        ("committed", GroupAuthorizationFailedError("group"), "grant READ on group 'group'"),
+        ("committed", TopicAuthorizationFailedError(TURNS), "DESCRIBE and READ on 'turns', and"),
+        ("beginnings", TopicAuthorizationFailedError(), "'changelog', 'results', 'turns', and"),
+        ("beginnings", TopicAuthorizationFailedError({CHANGELOG}), "READ on 'changelog', and"),
+        (
+            "committed",
+            TransactionalIdAuthorizationFailed(),
+            "WRITE on the transactional ids that begin with 'group-'",
+        ),
+        ("describe", ClusterAuthorizationFailedError(), "IDEMPOTENT_WRITE on the cluster"),
+        ("describe", UnsupportedVersionError(), "does not answer what a start asks (Unsupported"),
+    ],
+)
+async def test_a_right_that_is_missing_refuses_the_start(
+    monkeypatch: pytest.MonkeyPatch, question: str, error: KafkaError, remedy: str
+) -> None:
+    """Another start would end the same way: it says which right, and on what."""
+    clustered(monkeypatch, question, error)
+    with pytest.raises(StartRefused) as refused:
+        await start.check_start(settings())
+
+    assert remedy in str(refused.value)
+    assert "nowhere:1 (kafka.bootstrap_servers)" in str(refused.value)
+    assert type(error).__name__ in str(refused.value)
+
+
+async def test_an_error_that_may_pass_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the process, which is started again."""
+    clustered(monkeypatch, "committed", RequestTimedOutError())
+    with pytest.raises(RequestTimedOutError):
+        await start.check_start(settings())
+
+
+async def test_a_topic_that_may_not_be_seen_is_not_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To create it would help nobody."""
+    clustered(monkeypatch, "none").hidden = frozenset({RESULTS, f"{TURNS}.dlq"})
+    with pytest.raises(StartRefused, match=r"READ on 'results', 'turns\.dlq', and WRITE"):
+        await start.check_start(settings())
+
+
+async def test_who_waits_in_vain_says_what_was_answered() -> None:
+    """Without the last answer nobody knows where to look."""
+    group = Group(GroupLoadInProgressError.errno)
+    with pytest.raises(LaneFailed, match=r"within 0\.05 s, and said last: GroupLoadInProgress"):
+        await start._any_committed(
+            cast("AIOKafkaConsumer", group),
+            [TopicPartition(TURNS, 0)],
+            settled=False,
+            settings=settings(
+                request_timeout_ms=50, session_timeout_ms=40, heartbeat_interval_ms=10
+            ),
+        )
+
+
+class Group:
+    """A group whose coordinator answers with the same error for ever."""
+
+    group_id = "group"
+
+    def __init__(self, error_code: int) -> None:
+        self._answer = OffsetFetchResponse_v3(0, [], error_code)
+        self._coordinator = self
+
+    async def ensure_coordinator_known(self) -> None:
+        """It is."""
+
+    async def _send_req(self, _: object) -> OffsetFetchResponse_v3:
+        return self._answer
 
 
 class Timeless:

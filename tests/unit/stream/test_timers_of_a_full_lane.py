@@ -10,13 +10,15 @@ FORMAT = TallyFormat()
 
 BEGUN = FORMAT.dump(Tally(due=(TimerDue("begun", "expiry", 5_000, after_backlog=True),)))
 ENDED = FORMAT.dump(Tally(due=(TimerDue("ended", "expiry", 5_000),)))
+YOUNG = FORMAT.dump(Tally(due=(TimerDue("young", "expiry", 90_000),)))
 
 
-async def full(bench: Bench) -> Lane[Tally]:
+async def full(bench: Bench, **young: bytes) -> Lane[Tally]:
     """A lane that opens with as many records as it may have."""
     lane = bench.lane()
     await lane.fence()
-    records = MemoryRecords({b"begun": BEGUN, b"ended": ENDED})
+    also = {key.encode(): value for key, value in young.items()}
+    records = MemoryRecords({b"begun": BEGUN, b"ended": ENDED, **also})
     lane.load(records, ends={TURNS: 100, RESULTS: 100})
     lane.start(bench.sources())
     assert lane.full
@@ -25,8 +27,8 @@ async def full(bench: Bench) -> Lane[Tally]:
 
 async def test_what_was_begun_waits_for_its_record_even_in_a_full_lane() -> None:
     """Its own record may be in the backlog; it goes once everything older has been handled."""
-    bench = Bench(settings(max_keys_per_partition=2))
-    lane = await full(bench)
+    bench = Bench(settings(max_keys_per_partition=1))
+    lane = await full(bench, young=YOUNG)
 
     assert lane.fire_timers(6_000)
     await lane.drain()
@@ -46,7 +48,7 @@ async def test_what_was_begun_waits_for_its_record_even_in_a_full_lane() -> None
 async def test_what_was_begun_goes_from_a_lane_that_stays_full() -> None:
     """Nothing is to come that it could be of."""
     bench = Bench(settings(max_keys_per_partition=1))
-    lane = await full(bench)
+    lane = await full(bench, young=YOUNG)
     for source in lane.sources.values():
         source.observe_end(0, position=0, at=6_000)
 

@@ -98,7 +98,7 @@ async def test_nobody_there(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("status", "headers", "code", "retryable", "unknown"),
     [
-        (503, {"retry-after": "2"}, "unavailable", True, False),
+        (503, {"retry-after": "2"}, "unavailable", True, True),
         (503, {}, "unavailable", True, True),
         (429, {}, "unavailable", True, False),
         (500, {}, "unavailable", True, True),
@@ -134,6 +134,28 @@ async def test_a_text_may_be_the_result(bench: Bench) -> None:
     """Of servers without structured content; what the schema does not declare is left out."""
     bench.shop.reply = lambda: said(json.dumps({**RESULT, "note": "internal"}))
     subject, _ = await bench.over_http()
+
+    assert RESULT == (await subject.call(call(order_id="A-1"))).result
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_number_that_nobody_can_hold_is_a_bad_reply_of_a_made_call(
+    bench: Bench, refused: bool
+) -> None:
+    """The SDK lets it through; the call ends like any whose outcome is not known."""
+    bench.shop.reply = lambda: answered({**RESULT, "order_id": 2**70}, is_error=refused)
+    subject, _ = await bench.over_http(effect="write")
+
+    reply = await subject.call(call(order_id="A-1"))
+
+    code = "tool_error" if refused else "invalid_result"
+    assert (code, True) == (reply.error_code, reply.outcome_unknown)
+
+
+async def test_a_long_number_beside_the_result_does_no_harm(bench: Bench) -> None:
+    """What the schema does not declare goes no further, and neither does its size."""
+    bench.shop.reply = lambda: answered({**RESULT, "trace": 2**70})
+    subject, _ = await bench.over_http(effect="write")
 
     assert RESULT == (await subject.call(call(order_id="A-1"))).result
 

@@ -1,0 +1,83 @@
+"""Where the reading of a source partition goes on, and whether it is still the same topic.
+
+A topic that was deleted and created again has the name of the former one, and after a while as many
+records. Its offsets then look as if they had been handled: its records would be passed over without
+a word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnstream.stream.role import StartRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiokafka.structs import TopicPartition
+
+    from turnstream.stream.settings import StreamSettings
+
+
+def check_same(
+    tp: TopicPartition,
+    *,
+    committed: Mapping[TopicPartition, int | None],
+    handled: int | None,
+    another: bool,
+    settings: StreamSettings,
+) -> None:
+    """Check that a topic is the one that the group and its states know.
+
+    Args:
+        tp: The source partition.
+        committed: What the group has committed: `None` where it is nothing. A partition of which
+            nobody can tell is not there.
+        handled: The highest offset that a state has handled; `None` if there is none.
+        another: Whether the topic's id says that it is another one.
+        settings: Of the stream.
+
+    Raises:
+        StartRefused: It is not, or nothing tells.
+    """
+    group = settings.group
+    anew = f"start a new group with a new changelog instead of {settings.changelog!r}"
+    offset = committed.get(tp)
+    if another and (offset is not None or handled is not None):
+        known = offset if handled is None else handled
+        raise StartRefused(
+            f"the topic was recreated: {tp.topic!r} has the name and not the id of the one of "
+            f"which group {group!r} knows offset {known} in partition {tp.partition}; what is in "
+            f"it now would pass for handled: {anew}"
+        )
+    if tp in committed and offset is None and handled is not None:
+        raise StartRefused(
+            f"the topic was recreated, or the group's offsets were deleted: group {group!r} has "
+            f"committed none of {tp.topic!r} partition {tp.partition}, yet has handled its offset "
+            f"{handled}. If it is the same topic, commit where to go on "
+            f"(`kafka-consumer-groups --reset-offsets`): what was handled is passed over. Else "
+            f"{anew}"
+        )
+
+
+def resume_at(tp: TopicPartition, *, committed: int | None, beginning: int, end: int) -> int:
+    """Return the offset to read from.
+
+    Args:
+        tp: The source partition.
+        committed: The group's offset; `None` if there is none.
+        beginning: The first offset of the partition.
+        end: The offset behind its last record.
+
+    Raises:
+        StartRefused: The partition ends before the committed offset.
+    """
+    if committed is None:
+        return beginning
+    if committed > end:
+        message = (
+            f"the topic was recreated: {tp.topic!r} partition {tp.partition} ends at {end}, but "
+            f"the group has committed {committed}; start a new group, or bring the topic back"
+        )
+        raise StartRefused(message)
+    return max(committed, beginning)
