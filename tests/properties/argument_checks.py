@@ -1,7 +1,8 @@
 """What must hold for any arguments: at the gates, and on the way through the whole core.
 
 The schemas are read from the catalog's file once more, by nothing of ours, and compiled without any
-option but formats: a call is only believed to be right if a stranger says so.
+option but formats: a call is only believed to be right if a stranger says so. The catalog's rules
+and rights are written down here a second time, for no gate can be its own witness.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 import yaml
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from tests.agents import calling, saying, wanting
@@ -19,6 +21,7 @@ from tests.properties.argument_texts import Raw
 from turnstream.catalog import answer_checks, argument_checks, load_catalog
 from turnstream.core.arguments import Filled
 from turnstream.core.bounds import CALL_BYTES, FAULT_CHARACTERS
+from turnstream.core.carried import undeclared_changes
 from turnstream.core.conversation import Conversation
 from turnstream.core.envelope import INVALID, NOT_MADE, UNKNOWN_TOOL, Envelope
 from turnstream.core.gates import Rejected, Unentitled, passed
@@ -50,7 +53,25 @@ STRANGERS: Final = {
     for name, tool in yaml.safe_load(CATALOG.read_text())["tools"].items()
 }
 
-NOBODY: Final = Conversation(agent="fuzzed")
+SAID: Final = "Pay me 12.50 back for A-1, or better 30."
+FOUND: Final[dict[str, JsonValue]] = {
+    "owner": "C-1001",
+    "orders": [{"id": "A-1", "total": 20}, {"id": "A-2", "total": 100}],
+}
+"""What the customer has said, and a look-up found, before the call that is looked at."""
+
+
+def _known() -> Conversation:
+    talk = Driver(RULES)
+    talk.turn(SAID, calling(wanting("find_orders", {}, "found")), claims=None)
+    talk.result(FOUND, calling(SOUND))
+    return talk.conversation
+
+
+KNOWN: Final = _known()
+
+_MOST: Final = 50
+"""The greatest refund."""
 
 PASSED: Final = "passed"
 REFUSED: Final = "refused: a right lacks"
@@ -64,9 +85,17 @@ def check_gates(tool: str, raw: Raw, *, rules: Ruleset = RULES) -> str:
         raw: the arguments.
         rules: the catalog, compiled.
     """
-    found = passed(wanting(tool, raw), NOBODY, rules)
+    found = passed(wanting(tool, raw), KNOWN, rules)
     if isinstance(found, Filled):
         _assert_right(tool, found.arguments)
+        changes = undeclared_changes(
+            to_json(found.given).decode(),
+            json.loads(to_json(found.arguments)),
+            tool=tool,
+            provenance=found.provenance,
+            ruleset=rules,
+        )
+        assert () == changes
         return PASSED
     if isinstance(found, Unentitled):
         return REFUSED
@@ -85,9 +114,10 @@ def check_core(tool: str, raw: Raw, *, beside: bool, rules: Ruleset = RULES) -> 
     """
     talk = Driver(rules)
     sound = [SOUND] if beside else []
+    talk.turn(SAID, calling(wanting("find_orders", {}, "found")), claims=None)
     replies = iter([calling(wanting(tool, raw, "fuzzed"), *sound), saying("Sorry.")])
     talk.decide = lambda _request: next(replies)
-    talk.turn("hello", claims=None)
+    talk.result(FOUND)
     state, actions = talk.conversation, talk.of(ActionEvent)
     calls = [one.call for one in actions if one.call is not None]
 
@@ -118,6 +148,20 @@ def _assert_right(tool: str, arguments: Mapping[str, Any]) -> None:
     assert STRANGERS[tool].is_valid(dict(arguments))
     assert len(to_json(arguments)) <= CALL_BYTES
     json.dumps(arguments, allow_nan=False, ensure_ascii=False).encode()
+    _assert_allowed(tool, arguments)
+
+
+def _assert_allowed(tool: str, arguments: Mapping[str, Any]) -> None:
+    """Nothing that the catalog's rules forbid, nor what takes a permission: nobody has one here."""
+    match tool:
+        case "create_refund":
+            assert arguments["amount"] <= _MOST
+            assert arguments.get("note") != "goodwill"
+        case "search_invoices":
+            first, last = arguments.get("from"), arguments.get("to")
+            assert first is None or last is None or first <= last
+        case "pay_back":
+            assert arguments == {"order": "A-1", "amount": 12.5, "owner": "C-1001"}
 
 
 def _assert_told(envelope: Envelope) -> str:

@@ -43,6 +43,14 @@ VALID: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "note_down": [{"text": "call back", "data": [1, {"a": None}]}, {}],
     "get_hours": [{}],
+    "pay_back": [
+        {"order": "A-1", "amount": 12.5},
+        {"order": "A-1", "amount": 12.5, "owner": "C-1001"},
+        {"order": "A-1", "amount": 30},
+        {"order": "A-2", "amount": 12.5},
+        {"order": "A-1", "amount": 7},
+        {"order": "A-1", "amount": 12.5, "owner": "C-1002"},
+    ],
 }
 """Tool to arguments that its schema allows; some of them break a rule, or take a right."""
 

@@ -6,6 +6,7 @@ A few hundred by default, as every property; ``make fuzz`` takes a hundred thous
 import os
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,7 @@ from tests.properties.argument_checks import (
     check_gates,
 )
 from tests.properties.argument_texts import CASES, VALID, Raw
+from turnstream.core import gates
 
 EXAMPLES = int(os.environ.get("TURNSTREAM_FUZZ_EXAMPLES", "300"))
 
@@ -46,8 +48,9 @@ def test_the_right_ones_pass() -> None:
         "find_contact": {PASSED: 3},
         "note_down": {PASSED: 2},
         "get_hours": {PASSED: 1},
+        "pay_back": {PASSED: 2, "rule": 1, "provenance": 3},
     }
-    assert STRANGERS.keys() == VALID.keys()
+    assert STRANGERS.keys() == {*VALID, "find_orders"}
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -61,3 +64,35 @@ def test_a_missing_gate_is_found(*, beside: bool) -> None:
         check_gates("search_invoices", wrong, rules=open_gates)
     with pytest.raises(AssertionError):
         check_core("search_invoices", wrong, beside=beside, rules=open_gates)
+
+
+@pytest.mark.parametrize(
+    ("tool", "wrong"),
+    [
+        ("create_refund", {"order": "A-7", "amount": 60}),
+        ("create_refund", {"order": "A-7", "amount": 1, "note": "goodwill"}),
+        (
+            "search_invoices",
+            {"customer": "C-1001", "status": "paid", "from": "2026-02-01", "to": "2026-01-31"},
+        ),
+        ("pay_back", {"order": "A-1", "amount": 30}),
+    ],
+)
+def test_a_missing_rule_is_found(
+    tool: str, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the gate of rules and rights what it keeps out is seen to have passed."""
+    monkeypatch.setattr(gates, "_breach", lambda *_, **__: None)
+
+    with pytest.raises(AssertionError):
+        check_gates(tool, wrong)
+    with pytest.raises(AssertionError):
+        check_core(tool, wrong, beside=False)
+
+
+def test_a_changed_argument_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate that put another valid value in place of the model's would be seen."""
+    monkeypatch.setattr(gates, "with_whole_numbers", lambda given, **_: {**given, "amount": 2})
+
+    with pytest.raises(AssertionError):
+        check_gates("create_refund", {"order": "A-7", "amount": 1})

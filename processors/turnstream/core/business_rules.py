@@ -65,7 +65,9 @@ class LookedUpRangeRule(Definition):
     """An amount lies between bounds that another tool has found: a refund, and its order's total.
 
     Amounts are numbers, or texts of decimal numbers such as ``12.50``, and are compared exactly.
-    Nothing else is one: where an amount or its bound cannot be read, no call is made.
+    Nothing else is one: where an amount or its bound cannot be read, no call is made. A tool that
+    writes uses its bound up: after a call of it the bound must be looked up again, and should be
+    what is left then. Each call is held against it alone, also of several in one reply.
     """
 
     kind: Literal["looked_up_range"]
@@ -111,6 +113,7 @@ def broken_rule(
     *,
     permissions: Sequence[str],
     found: Mapping[str, Sequence[Mapping[str, JsonValue]]],
+    fresh: Mapping[str, Sequence[Mapping[str, JsonValue]]],
 ) -> Broken | None:
     """The first rule that a call breaks.
 
@@ -120,6 +123,7 @@ def broken_rule(
             says nothing.
         permissions: of the session.
         found: tool to its results that may be used, newest last.
+        fresh: those since the tool last changed something, which alone bound an amount.
     """
     for rule in rules:
         match rule:
@@ -132,7 +136,7 @@ def broken_rule(
             case LookupRule():
                 broken = _not_found(rule, arguments, found)
             case LookedUpRangeRule():
-                broken = _out_of_looked_up_range(rule, arguments, found)
+                broken = _out_of_looked_up_range(rule, arguments, fresh)
             case _ as unreachable:
                 assert_never(unreachable)
         if broken is not None:

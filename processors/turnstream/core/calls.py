@@ -21,7 +21,7 @@ from turnstream.core.contract import HandoffCause
 from turnstream.core.conversation import Conversation
 from turnstream.core.definitions import MISSING_PERMISSION, Tool
 from turnstream.core.envelope import NOT_CONFIRMED, NOT_MADE, CallFault, Envelope, are_usable
-from turnstream.core.facts import results_found
+from turnstream.core.facts import results_found, results_since_write
 from turnstream.core.gates import Rejected, Unentitled, passed
 from turnstream.core.loop import may_try_again
 from turnstream.core.ports import Proposal, ProposedCall
@@ -91,6 +91,7 @@ def _breach(
         filled.arguments,
         permissions=session.permissions if session is not None else (),
         found=results_found(conversation),
+        fresh=results_since_write(conversation, name, writes=tool.effect == "write"),
     )
     if breach is None:
         return None

@@ -242,7 +242,8 @@ class Thresholds(Definition):
     """What becomes of a step whose decider gives no confidence, as agent models do, where a
     threshold above 0 applies to it, a tool's own included. `handoff`: a person takes over.
     `accept`: thresholds are for deciders that have a confidence; only the checks of code hold such
-    a step back. A write tool without a threshold never runs by itself in either case."""
+    a step back. A write tool without a threshold never runs by itself in either case, and a reply
+    without the confidence that its decider gives otherwise stays below every threshold."""
 
     def of(self, action: Action) -> float:
         """The least confidence of an action, 0 to 1; a handoff needs none."""

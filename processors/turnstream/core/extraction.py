@@ -151,7 +151,10 @@ def _yes_or_no(text: str) -> tuple[str, ...]:
 
 def _numbers(text: str, definition: FieldDefinition) -> tuple[str, ...]:
     found: list[str] = []
-    for number in numbers_in(text, alone=True):
+    for number in numbers_in(text, asked=True):
+        # What cannot be read may be what was asked for, and the number beside it anything else.
+        if number.text is None or number.percent:
+            return ()
         if _allowed(number.text, definition) and number.text not in found:
             found.append(number.text)
         if len(found) == CANDIDATES:

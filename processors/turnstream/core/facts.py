@@ -100,11 +100,33 @@ def without_result(fact: Fact) -> Fact:
 
 def results_found(conversation: Conversation) -> dict[str, list[Mapping[str, JsonValue]]]:
     """Tool to the results of it that may be used, oldest first."""
+    return _usable(conversation.facts)
+
+
+def _usable(facts: Iterable[Fact]) -> dict[str, list[Mapping[str, JsonValue]]]:
     found: dict[str, list[Mapping[str, JsonValue]]] = {}
-    for fact in conversation.facts:
+    for fact in facts:
         if fact.result is not None and not fact.superseded and fact.outcome == "done":
             found.setdefault(fact.tool, []).append(fact.result)
     return found
+
+
+def results_since_write(
+    conversation: Conversation, tool: str, *, writes: bool
+) -> dict[str, list[Mapping[str, JsonValue]]]:
+    """The same, of those that came after the last call by which a tool may have changed something.
+
+    What was looked up before it may no longer hold: an order's balance, once a part of it is paid.
+    """
+    facts = conversation.facts
+    if writes:
+        done = [
+            at
+            for at, fact in enumerate(facts)
+            if fact.tool == tool and fact.outcome in ("done", "outcome_unknown")
+        ]
+        facts = facts[done[-1] + 1 :] if done else facts
+    return _usable(facts)
 
 
 def supports(fact: Fact, answer_id: str, ruleset: Ruleset) -> bool:

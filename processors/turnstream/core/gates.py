@@ -36,7 +36,7 @@ from turnstream.core.envelope import INVALID, UNKNOWN_TOOL, CallFault
 from turnstream.core.events import Provenance
 from turnstream.core.evolution import dataclass
 from turnstream.core.extraction import folded
-from turnstream.core.facts import results_found
+from turnstream.core.facts import results_found, results_since_write
 from turnstream.core.json_arguments import Unparsed, parsed
 from turnstream.core.nulls import without_added_nulls
 from turnstream.core.ports import ProposedCall
@@ -171,6 +171,9 @@ def _breach(
         filled.arguments,
         permissions=session.permissions if session is not None else (),
         found=results_found(conversation),
+        fresh=results_since_write(
+            conversation, tool, writes=ruleset.catalog.tools[tool].effect == "write"
+        ),
     )
     if breach is None:
         return None
@@ -272,8 +275,8 @@ def _written(value: JsonValue, conversation: Conversation) -> bool:
             return False
         case int() | float():
             number = Decimal(str(value))
-            written = [one for text in texts for one in numbers_in(text) if not one.percent]
-            return any(Decimal(one.text) == number for one in written)
+            written = [one.text for text in texts for one in numbers_in(text) if not one.percent]
+            return any(one is not None and Decimal(one) == number for one in written)
         case str():
             wanted = _plain(value)
             words = whole(wanted)

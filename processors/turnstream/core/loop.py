@@ -153,7 +153,8 @@ def may_try_again(envelope: Envelope, state: Conversation, *, retries: int) -> b
     Its tries are those of the tool, or of all tools that do not exist: replies in a row with such a
     call that passes no gate. Whether sound calls were made beside it changes nothing, for a model
     that repeats one beside others would never come to an end of its tries. A reply that calls the
-    tool well ends the row, and so does a message of the customer.
+    tool well ends the row, and so does a message of the customer; for tools that do not exist one
+    that calls only tools which do. Replies without the tool neither count nor end the row.
 
     Args:
         envelope: of the call. What kept it from being made may also be no fault of the model.
@@ -170,7 +171,7 @@ def may_try_again(envelope: Envelope, state: Conversation, *, retries: int) -> b
             break
         if kind in [_kind_of_fault(one.outcome) for one in step.calls if one.outcome is not None]:
             tries += 1
-        elif any(one.tool == kind and one.action_id is not None for one in step.calls):
+        elif any(one.action_id is not None and kind in ("", one.tool) for one in step.calls):
             break
     return tries < retries
 

@@ -122,7 +122,10 @@ class Proposal:
     confidence_kind: str
     """What the number means for this decider."""
     scored: bool = True
-    """False where the decider gives no confidence at all; the number then is 0 and says nothing."""
+    """False where this reply came without a confidence; the number then is 0 and says nothing."""
+    unscored_kind: bool = False
+    """Whether its decider never gives a confidence, as agent models do not. Only then can the
+    catalog free its steps from the thresholds."""
     probabilities: Mapping[Action, float] = field(default_factory=dict)
     margin: float | None = None
     """Distance between the two best options, 0 to 1."""

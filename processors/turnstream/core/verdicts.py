@@ -168,12 +168,15 @@ V = TypeVar("V", AnswerWith, Call, Ask, Refuse)
 def unless_doubtful(proposal: Proposal, verdict: V, ruleset: Ruleset) -> V | HandOff:
     """Hold an action back when its confidence or margin is below what is demanded of it.
 
-    The catalog and a calibration may both demand something; the greater counts. A decider that
-    gives no confidence passes only where nothing is demanded, or the catalog says so.
+    The catalog and a calibration may both demand something; the greater counts. A reply without a
+    confidence passes only where nothing is demanded, or the catalog says so of a decider that never
+    gives one.
     """
     thresholds = ruleset.catalog.thresholds
     action = action_of(verdict)
-    if not proposal.scored and thresholds.unscored == "accept":
+    # A reply without numbers from a decider that has them otherwise is a fault, not a kind.
+    freed = proposal.unscored_kind and not proposal.scored and not proposal.least_confidence
+    if freed and thresholds.unscored == "accept":
         return verdict
     least = max(thresholds.of(action), proposal.least_confidence)
     if isinstance(verdict, Call):

@@ -363,6 +363,7 @@ class AgentModel:
             confidence=0.0,
             confidence_kind=NO_CONFIDENCE,
             scored=False,
+            unscored_kind=True,
             answer_id=answer_id,
             text=text,
             rule=rule,

@@ -76,8 +76,8 @@ class _Call(BaseModel):
 
 
 class _Tokens(BaseModel):
-    input_tokens: int | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
+    input_tokens: int | None = Field(default=None, ge=0, le=2**53)
+    output_tokens: int | None = Field(default=None, ge=0, le=2**53)
 
 
 class _Reply(BaseModel):

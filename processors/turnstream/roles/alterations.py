@@ -8,6 +8,7 @@ had no effect for certain; what is found afterwards leaves the outcome of a writ
 tool is not asked whether the call was carried out: it was another one.
 """
 
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -90,7 +91,11 @@ class Alterations:
         return self._told(call.tool, action.action_id, "gated", paths)
 
     def watched(self, call: ToolCall) -> ToolCall:
-        """The same call, which raises `AlteredError` where something else is about to leave."""
+        """The same call, which raises `AlteredError` where something else is about to leave.
+
+        Its arguments are a copy: a function may well sort or empty what it was given, and what is
+        compared afterwards must be what was asked for.
+        """
         sending = call.sending
 
         def compared(carried: Mapping[str, JsonValue]) -> None:
@@ -99,7 +104,7 @@ class Alterations:
                 raise AlteredError(paths)
             sending(carried)
 
-        return replace(call, sending=compared)
+        return replace(call, arguments=copy.deepcopy(dict(call.arguments)), sending=compared)
 
     def unsent(self, call: ToolCall, altered: AlteredError) -> ToolReply:
         """The reply to a call that did not leave."""

@@ -6,7 +6,6 @@ Where there was more than that, `in_all` beside them says what the whole decisio
 it is known: a request that timed out was paid for, but nobody says how much.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,9 @@ IN_ALL: Final = "in_all"
 
 _WRITER: Final = "arguments"
 """Where a decision model notes what the model that wrote the arguments took."""
+
+_LARGEST: Final = 2**53
+"""Most that is added up: a count of hundreds of digits is no number of tokens, and no float."""
 
 _DIGITS: Final = 9
 """Of a cost: a token costs millionths."""
@@ -99,7 +101,7 @@ def _amount(notes: Mapping[str, JsonValue], name: str) -> float | None:
     value = notes.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0 <= value <= _LARGEST else None
 
 
 def _currency(notes: Mapping[str, JsonValue]) -> str:

@@ -204,7 +204,12 @@ class Undertakings:
         """End a call; where its outcome is unknown, the tool may know."""
         call = cast("CallPayload", action.call)
         # What was carried out in place of an altered call is not the call, whatever the tool finds.
-        altered = ended.error is not None and ended.error.code == ARGUMENTS_ALTERED
+        # One that was altered and did not leave is no reason not to ask about those before it.
+        altered = (
+            ended.reply is not None
+            and ended.reply.error_code == ARGUMENTS_ALTERED
+            and ended.reply.outcome_unknown
+        )
         unknown = ended.outcome == "outcome_unknown" and not altered
         if unknown and self._calls.reconciles(call.tool):
             found = await self._calls.reconcile(

@@ -14,6 +14,7 @@ What a call carries, and what is used, are the arguments as the function's param
 
 import asyncio
 import contextlib
+import copy
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -138,7 +139,8 @@ class FunctionTool:
         """Ask the second function what became of a call, within the tool's time-out."""
         if self._reconciler is None:
             return Reconciliation("unknown")
-        given = {**call.arguments, **_ours(call)}
+        # The function may change what it gets, and may be asked again.
+        given = {**copy.deepcopy(dict(call.arguments)), **_ours(call)}
         accepted = {name: given[name] for name in self._reconciler_accepts if name in given}
         try:
             async with asyncio.timeout(self._tool.timeout_seconds):
@@ -163,11 +165,11 @@ class FunctionTool:
         if self._signature is not None and work.func is self._function:
             # Arguments that the function does not take are the function's to complain of.
             with contextlib.suppress(TypeError):
-                bound = self._signature.bind(*work.args, **work.keywords)
-                given = {**bound.arguments, **bound.kwargs}
+                given = dict(self._signature.bind(*work.args, **work.keywords).arguments)
                 for parameter in self._signature.parameters.values():
                     if parameter.kind is parameter.VAR_KEYWORD:
-                        given.pop(parameter.name, None)  # its names are among the others
+                        # An argument among them may have the parameter's own name.
+                        given |= given.pop(parameter.name, {})
         ours = _OURS & self._accepts
         return {name: value for name, value in given.items() if name not in ours}
 

@@ -71,6 +71,30 @@ def test_tools_that_do_not_exist_share_their_tries() -> None:
     assert "schema_fail" == talk.cause
 
 
+def test_a_reply_that_makes_nothing_up_ends_the_row() -> None:
+    """Made-up tools are counted again from the first one; with one beside it nothing ends."""
+    made_up = [wanting(f"made_up_{n}", {}, "m") for n in range(5)]
+    talk = talking("hello", beside(1, made_up[0]))
+    results(talk, beside(2, made_up[1]))
+    results(talk, beside(3))
+    for n in (2, 3):
+        results(talk, beside(n + 2, made_up[n]))
+        assert "waiting_calls" == talk.phase
+    results(talk, beside(6, made_up[4]))
+
+    assert "schema_fail" == talk.cause
+
+
+def test_replies_without_the_tool_do_not_end_its_row() -> None:
+    """A model does not get new tries by calling something else in between."""
+    talk = talking("hello", beside(1, BROKEN))
+    results(talk, beside(2, BROKEN))
+    results(talk, beside(3))
+    results(talk, beside(4, BROKEN))
+
+    assert "schema_fail" == talk.cause
+
+
 def test_broken_calls_of_different_tools_are_ended_by_the_steps() -> None:
     """Each has its own tries, but the work on a turn has only so many steps."""
     agents = {"shop": {**AGENTS["shop"], "maxSteps": 6}}

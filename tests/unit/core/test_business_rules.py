@@ -45,7 +45,7 @@ FOUND: dict[str, list[dict[str, JsonValue]]] = {
 def broken(rule: dict[str, Any], arguments: dict[str, JsonValue], *permissions: str) -> str | None:
     """Argument and message of the breach, or the permission that lacks."""
     rules = RULES.validate_python([rule])
-    found = broken_rule(rules, arguments, permissions=permissions, found=FOUND)
+    found = broken_rule(rules, arguments, permissions=permissions, found=FOUND, fresh=FOUND)
     return None if found is None else found.permission or f"{found.argument} {found.message}"
 
 
@@ -221,7 +221,7 @@ def test_a_permission_opens_what_it_is_for() -> None:
 def test_the_first_breach_counts() -> None:
     """Rules are looked at in their order."""
     rules = RULES.validate_python([RIGHT, {**RANGE, "minimum": 1}])
-    found = broken_rule(rules, {"n": 0}, permissions=(), found={})
+    found = broken_rule(rules, {"n": 0}, permissions=(), found={}, fresh={})
 
     assert found is not None
     assert "n" == found.argument

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from tests.agents import RULES, STUBS, TOOLS, Arguments, agent_rules, tool, wanting
+from tests.agents import FIELDS, RULES, STUBS, TOOLS, Arguments, agent_rules, tool, wanting
 from tests.driving import CLAIMS, Driver, answer, ask, call
 from turnstream.core.arguments import Filled
-from turnstream.core.conversation import Conversation
+from turnstream.core.conversation import Conversation, Fact
+from turnstream.core.events import ToolOutcome
 from turnstream.core.evolution import evolved
 from turnstream.core.gates import Rejected, Unentitled, hidden_from_models, passed
 from turnstream.core.ruleset import Ruleset
@@ -546,6 +547,28 @@ def test_a_refund_is_bounded_by_the_order_that_it_names() -> None:
     )
 
 
+@pytest.mark.parametrize("outcome", ["done", "outcome_unknown"])
+def test_a_write_uses_its_looked_up_bound_up(outcome: ToolOutcome) -> None:
+    """A second refund wants a total that was looked up after the first; a failed one none."""
+    rules = _bounded()
+    talk = Driver(rules)
+    talk.turn("Refund 30 of A-1", call("get_order"))
+    before = talk.conversation
+    talk.result({"order_id": "A-1", "total": 30}, answer())
+    (looked_up,) = talk.conversation.facts
+    paid = replace(looked_up, tool="create_refund", outcome=outcome, result={})
+    failed = replace(paid, outcome="failed")
+    wanted: dict[str, JsonValue] = {"order_id": "A-1", "amount": 30}
+
+    def at_gates(*facts: Fact) -> Filled | str:
+        return judged("create_refund", wanted, evolved(before, facts=facts), rules)
+
+    assert isinstance(at_gates(looked_up, failed), Filled)
+    assert "/amount rule None" == at_gates(looked_up, paid)
+    assert isinstance(at_gates(looked_up, paid, looked_up), Filled)
+    assert "/amount rule None" == at_gates(looked_up, paid, looked_up, paid)
+
+
 def test_rules_hold_for_decision_models_as_well() -> None:
     """Code filled the arguments; what must be looked up first is said, within the tries."""
     talk = Driver(RULED)
@@ -570,3 +593,29 @@ def test_rules_hold_for_decision_models_as_well() -> None:
     assert "p" == other.action.refusal.detail  # type: ignore[union-attr]
     other.turn("delays?", ask("topic", "search_help"), call("search_help"))
     assert "call_tool" == other.action.decision.action
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "vouched"),
+    [
+        (5, "refund me 5 million", False),
+        (5, "5 percent of it", False),
+        (5, "minus 5", False),
+        (9, "9 1/2 please", False),
+        (5, "5 euros please", True),
+    ],
+)
+def test_what_stands_beside_a_number_vouches_for_no_number_alone(
+    value: int, text: str, *, vouched: bool
+) -> None:
+    """Five million is no five, neither as a number nor as a text."""
+    fields = {"total": {"description": "T.", "type": "number"}}
+    pay = tool({"amount": {"type": ["number", "string"]}}, ["amount"])
+    source = {"arguments": {"amount": {"provenance": ["message"], "field": "total"}}}
+    rules = agent_rules(tools={**TOOLS, "pay": {**pay, **source}}, fields={**FIELDS, **fields})
+    talk = Driver(rules)
+    talk.turn(f"{text}, for A-1", call("get_order"))
+
+    for given in (value, str(value)):
+        found = judged("pay", {"amount": given}, talk.conversation, rules)
+        assert vouched == isinstance(found, Filled)

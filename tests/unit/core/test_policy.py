@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -234,22 +235,32 @@ def test_a_tool_sets_its_own_threshold(confidence: float, action: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unscored", "scored", "steps"),
+    ("unscored", "changes", "steps"),
     [
-        ("handoff", False, ["handoff", "handoff"]),
-        ("accept", False, ["answer", "call_tool"]),
-        ("accept", True, ["handoff", "handoff"]),
+        ("handoff", {"scored": False, "unscored_kind": True}, ["handoff", "handoff"]),
+        ("accept", {"scored": False, "unscored_kind": True}, ["answer", "call_tool"]),
+        ("accept", {"scored": True}, ["handoff", "handoff"]),
+        ("accept", {"scored": False}, ["handoff", "handoff"]),
+        (
+            "accept",
+            {"scored": False, "unscored_kind": True, "least_confidence": 0.1},
+            ["handoff", "handoff"],
+        ),
     ],
 )
 def test_catalog_says_what_a_decider_without_confidence_may_do(
-    unscored: str, scored: bool, steps: list[str]
+    unscored: str, changes: dict[str, Any], steps: list[str]
 ) -> None:
-    """Thresholds hold it back unless the catalog says that they are not for it."""
+    """Thresholds hold it back unless the catalog says that they are not for its kind.
+
+    A reply that lacks the numbers which its decider gives otherwise, or which a calibration
+    demands, stays below them.
+    """
     given = RULES.catalog.thresholds.model_copy(update={"unscored": unscored})
     rules = replace(RULES, catalog=RULES.catalog.model_copy(update={"thresholds": given}))
     for proposals, step in (
-        ((answer(confidence=0.0, scored=scored),), steps[0]),
-        ((call(), call("refund", confidence=0.0, scored=scored)), steps[1]),
+        ((answer(confidence=0.0, **changes),), steps[0]),
+        ((call(), call("refund", confidence=0.0, **changes)), steps[1]),
     ):
         talk = Driver(rules)
         talk.turn("Refund A-1", proposals[0])
@@ -263,7 +274,9 @@ def test_a_write_without_a_threshold_never_runs_unscored() -> None:
     given = RULES.catalog.thresholds.model_copy(update={"unscored": "accept"})
     rules = replace(RULES, catalog=RULES.catalog.model_copy(update={"thresholds": given}))
     talk = Driver(rules)
-    talk.turn("Close my account", call("close_account", confidence=0.0, scored=False))
+    talk.turn(
+        "Close my account", call("close_account", confidence=0.0, scored=False, unscored_kind=True)
+    )
 
     assert "below_threshold" == talk.cause
 

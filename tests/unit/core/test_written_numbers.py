@@ -90,25 +90,85 @@ from turnstream.core.written_numbers import numbers_in, whole
 )
 def test_numbers_in_texts(text: str, expected: list[str]) -> None:
     """What could be another number is none."""
-    assert expected == [one.text for one in numbers_in(f"pay {text} now")]
+    found = [one.text for one in numbers_in(f"pay {text} now")]
+    assert expected == [one for one in found if one is not None]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("2 500 €", ["2500"]),
+        ("€2 500.", ["2500"]),
         ("2 500,50", ["2500.5"]),
-        ("2 500 for 3", ["3"]),
-        ("1,000", []),
-        ("12 345 67", ["67"]),
+        ("-2 500", ["-2500"]),
+        ("2 500 for 3", [None, "3"]),
+        ("2 500 euros", [None]),
+        ("order 12 500 euros", [None]),
+        ("1,000", [None]),
+        ("1,000 for 3", [None, "3"]),
+        ("12 345 67", [None, "67"]),
+        ("12.03.2026: 5", [None, "5"]),
+        ("1/2 of 80", ["80", None]),
+        ("½ of 80", ["80", None]),
+        ("1½ or 80", ["80", None]),
+        ("5k for 2", ["2", None]),
+        ("5m for 2", ["2", None]),
+        ("1e5 for 2", ["2", None]),
+        (".5 for 2", ["2", None]),
+        ("12- for 2", ["2", None]),
+        ("1·5 for 2", ["2", None]),
+        ("5-10 or 2", ["2", None]),
+        ("2 for the 3kg bag of A-5 and v5", ["2"]),
+        ("2 on 2026-01-31 at 12:30", ["2"]),
     ],
 )
-def test_a_single_number_that_was_asked_for(text: str, expected: list[str]) -> None:
-    """Groups with a plain space are one number if there is nothing else."""
-    assert expected == [one.text for one in numbers_in(text, alone=True)]
+def test_the_reply_to_a_question_for_a_number(text: str, expected: list[str | None]) -> None:
+    """Groups with a plain space are one number if there is nothing else; no number goes missing."""
+    assert expected == [one.text for one in numbers_in(text, asked=True)]
 
 
-@pytest.mark.parametrize("text", ["5%", "5 %", "5\xa0%", "5‰", "5٪"])
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "5 million",
+            "5 Millionen",
+            "5 MIO",
+            "3,5 Mio",
+            "5 thousand",
+            "5 hundred",
+            "5 k",
+            "5 mil",
+        ),
+        *("5 cents", "9 1/2", "9 ½", "minus 5", "Minus €5", "moins 5", "− 5", "- 5"),
+        "1,000",
+    ],
+)
+def test_what_stands_beside_a_number_counts(text: str, *, asked: bool) -> None:
+    """A number with a word that makes another one of it is not the number alone."""
+    assert {None} == {one.text for one in numbers_in(text, asked=asked)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5 - 10", ["5", "10"]),
+        ("my bag - 5 euros", ["5"]),
+        ("5 milk", ["5"]),
+        ("terminus 5", ["5"]),
+        ("minus 1,5 200", [None, "200"]),
+        ("5, 6 million", ["5", None]),
+    ],
+)
+def test_what_stands_beside_a_number_and_says_nothing(
+    text: str, expected: list[str | None]
+) -> None:
+    """Only whole words count, and for the nearest number."""
+    assert expected == [one.text for one in numbers_in(text)]
+
+
+@pytest.mark.parametrize("text", ["5%", "5 %", "5\xa0%", "5‰", "5٪", "5 percent", "5 Prozent"])
 def test_percentages_are_marked(text: str) -> None:
     """Their reader must know what they are a part of."""
     assert [("5", True)] == [(one.text, one.percent) for one in numbers_in(text)]
@@ -124,6 +184,11 @@ def test_percentages_are_marked(text: str) -> None:
         ("2", "2 500", False),
         ("10", "5 10", True),
         ("5", "5%", False),
+        ("5", "5 percent", False),
+        ("5", "5 million", False),
+        ("5", "5 1/2", False),
+        ("5", "minus 5", False),
+        ("5", "5 minutes", True),
         ("1001", "A-1001", False),
         ("A-1", "A-1.5", False),
         ("A-1", "Where is A-1?", True),

@@ -82,11 +82,16 @@ class Desk:
 
     async def run(self, event: ActionEvent) -> ToolResult:
         """The final result of an action, the only one there is."""
+        result = await self.reconciled(event)
+        assert [] == [one for _, _, published in self.lane.committed for one in published]
+        return result
+
+    async def reconciled(self, event: ActionEvent) -> ToolResult:
+        """The final result of an action, whatever was said of attempts before it."""
         source = record(event, 7, topic="conversation.actions")
         _, admitted = self.handler.admit(source)
         outcome: Any = self.handler.handle(source, admitted, None, self.lane)
         handled = outcome if not hasattr(outcome, "__await__") else await outcome
-        assert [] == [one for _, _, published in self.lane.committed for one in published]
         (publication,) = handled.publications
         (result,) = events((publication,))
         assert isinstance(result, ToolResult)
@@ -271,6 +276,20 @@ async def test_a_function_is_not_called_with_something_else(
     assert result.arguments_hash == result.body_hash == result.used_hash
 
 
+@pytest.mark.parametrize("function", ["sorts", "sorts_later"])
+async def test_a_function_may_change_what_it_was_given(function: str) -> None:
+    """A list that it sorts was asked for unsorted: the call is what it was, and the write done."""
+    definition = order_tool("write")
+    target = FunctionBinding(target=f"tests.unit.tools.functions:{function}")
+    desk = Desk(FunctionTool(NAME, tool=definition, binding=target), definition)
+    given: dict[str, JsonValue] = {"tags": ["b", "a"], "address": {"zip": "1", "city": "x"}}
+
+    result = await desk.run(asked({**ARGUMENTS, **given}, effect="write"))
+
+    assert ("done", None, False) == told(result)
+    assert result.arguments_hash == result.body_hash == result.used_hash
+
+
 @pytest.mark.parametrize("effect", ["read", "write"])
 async def test_a_message_to_a_server_that_was_altered_does_not_leave(
     house: Warehouse, monkeypatch: pytest.MonkeyPatch, effect: str
@@ -355,6 +374,30 @@ async def test_a_tool_that_used_something_else(reply: ToolReply, effect: str, ou
 
     assert (outcome, "arguments_altered", False) == told(result)
     assert (1, 0) == (desk.altered("used"), binding.asked)
+
+
+class AlteredLater(Echoing):
+    """Gets no reply to what it sent as it was asked; its next attempt would be another call."""
+
+    attempts = 0
+
+    async def call(self, call: ToolCall) -> ToolReply:
+        """Send, or try to."""
+        self.attempts += 1
+        call.sending(call.arguments if self.attempts == 1 else {"order_id": "A-1002"})
+        return ToolReply(None, "timeout", retryable=True, outcome_unknown=True)
+
+
+async def test_an_attempt_before_the_altered_one_is_asked_about() -> None:
+    """The altered one did not leave: what the tool finds is the call that was asked for."""
+    definition = order_tool("write", idempotent=True)
+    binding = AlteredLater(OTHERS)
+    desk = Desk(binding, definition)
+
+    result = await desk.reconciled(asked(effect="write"))
+
+    assert ("done", None, False) == told(result)
+    assert (2, 1, 1) == (binding.attempts, desk.altered("sent"), binding.asked)
 
 
 async def test_a_service_shows_what_it_used(capsys: pytest.CaptureFixture[str]) -> None:

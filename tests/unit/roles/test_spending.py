@@ -53,7 +53,7 @@ def test_blocked_proposals_and_failed_attempts_are_added_up() -> None:
     } == found.diagnostics[IN_ALL]
 
 
-@pytest.mark.parametrize("amount", [-1, True, "12", None, float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize("amount", [-1, True, "12", None, float("nan"), float("inf"), [1], 10**400])
 def test_what_is_no_amount_is_not_counted(amount: Any) -> None:
     """A decider of one's own may note anything under these names."""
     counted = Counted(RULES.catalog)

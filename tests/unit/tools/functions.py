@@ -56,6 +56,28 @@ def anything(**arguments: Any) -> dict[str, Any]:
     return {"order_id": arguments["order_id"], "status": "shipped"}
 
 
+def sorts(order_id: str, **given: Any) -> dict[str, Any]:
+    """Changes what it was given."""
+    given["tags"].sort()
+    given["address"].pop("zip")
+    return {"order_id": order_id, "status": "shipped"}
+
+
+async def sorts_later(order_id: str, **given: Any) -> dict[str, Any]:
+    """The same, asynchronous."""
+    return sorts(order_id, **given)
+
+
+def sorted_before(idempotency_key: str, tags: list[str]) -> dict[str, Any]:
+    """Changes what it is asked about."""
+    return {"order_id": tags.pop(), "status": "shipped"}
+
+
+def named_by_its_rest(**filters: Any) -> dict[str, Any]:
+    """Takes anything, an argument of its parameter's own name too."""
+    return {"order_id": filters["filters"], "status": "shipped"}
+
+
 NOT_A_FUNCTION = 3
 
 

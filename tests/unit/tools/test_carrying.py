@@ -99,6 +99,33 @@ async def test_a_call_carries_what_was_asked_for(opener: Opener) -> None:
         assert reply.used_hash in (None, reply.body_hash)
 
 
+async def test_an_argument_may_have_the_name_of_the_rest() -> None:
+    """`**filters` takes an argument `filters` as any other."""
+    binding = FunctionBinding(target="tests.unit.tools.functions:named_by_its_rest")
+    subject = FunctionTool("get_order", tool=tool(), binding=binding)
+    said: list[Mapping[str, JsonValue]] = []
+    arguments: dict[str, JsonValue] = {"filters": "A-1", "page": 2}
+
+    reply = await subject.call(replace(call(**arguments), sending=said.append))
+
+    assert (None, hash_of(arguments)) == (reply.error_code, reply.body_hash)
+    assert [arguments] == said
+
+
+async def test_a_function_that_is_asked_again_is_asked_the_same() -> None:
+    """What a reconciling function does with its arguments stays with it."""
+    binding = FunctionBinding(
+        target=f"{HERE}:open_order", reconcile="tests.unit.tools.functions:sorted_before"
+    )
+    subject = FunctionTool("get_order", tool=tool(), binding=binding)
+    asked = call(order_id="A-1", tags=["x", "A-1"])
+
+    found = [await subject.reconcile(asked) for _ in range(2)]
+
+    assert found[0] == found[1]
+    assert ["x", "A-1"] == asked.arguments["tags"]
+
+
 async def test_a_function_that_takes_less_says_what_it_was_given() -> None:
     """The call fails, and what it was given is no fault of ours."""
     binding = FunctionBinding(target="tests.unit.tools.functions:order")
