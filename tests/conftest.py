@@ -30,6 +30,8 @@ NETWORK.install()
 # A shell starts what it puts into the background with SIGINT ignored, and every process that the
 # tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# And `nohup` one that outlives its terminal.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 MEASURED = tuple(
