@@ -15,7 +15,6 @@ from turnstream.config.loading import (
     load_settings,
     near_variables,
 )
-from turnstream.config.privacy import PersonalDataSettings, TenantPersonalData
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
 from turnstream.config.sections import (
     LOGICAL_TOPICS,
@@ -52,7 +51,6 @@ __all__ = [
     "ExecuteSettings",
     "KafkaSettings",
     "MetricsSettings",
-    "PersonalDataSettings",
     "PythonSettings",
     "RawSinkSettings",
     "RegistrySettings",
@@ -62,7 +60,6 @@ __all__ = [
     "ShadowSettings",
     "StepCriteria",
     "StreamOptions",
-    "TenantPersonalData",
     "TopicSettings",
     "TurnsSettings",
     "is_reference",

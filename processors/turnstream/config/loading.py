@@ -18,7 +18,6 @@ from pydantic_settings import (
 
 from turnstream.config.decisions import DecisionsSettings
 from turnstream.config.kafka import KafkaSettings
-from turnstream.config.privacy import PersonalDataSettings
 from turnstream.config.sections import (
     CatalogRulesSettings,
     ClassifierSettings,
@@ -93,7 +92,6 @@ class Settings(BaseSettings):
     shadow: ShadowSettings = ShadowSettings()
     metrics: MetricsSettings = MetricsSettings()
     raw_sink: RawSinkSettings = RawSinkSettings()
-    personal_data: PersonalDataSettings = PersonalDataSettings()
 
     @field_validator("start_from")
     @classmethod
