@@ -99,7 +99,8 @@ def check(
         found += answers(ledger)
     if ledger.shadowed:
         idle_ms = fold.ruleset.limits.conversation_ttl_ms
-        found += [*labels(ledger, ends, idle_ms=idle_ms), *shadow(ledger, ends)]
+        found += labels(ledger, ends, idle_ms=idle_ms)
+        found += shadow(ledger, ends, idle_ms=idle_ms)
     return found
 
 

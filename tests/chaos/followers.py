@@ -81,15 +81,23 @@ def labels(ledger: Ledger, ends: Mapping[str, int], *, idle_ms: int) -> Iterator
             yield Finding("no_label", str(exchange))
 
 
-def shadow(ledger: Ledger, ends: Mapping[str, int]) -> Iterator[Finding]:
+def shadow(ledger: Ledger, ends: Mapping[str, int], *, idle_ms: int) -> Iterator[Finding]:
     """Compare what a shadow proposed with what was decided.
 
-    No proposal is due for what code alone decided, or after the conversation's end.
+    No proposal is due for what code alone decided, after the conversation's end, or where an input
+    was decided about so late that its copy had been let go: `decide` was away meanwhile.
 
     Args:
         ledger: all that is in the topics.
         ends: conversation to how often it was told to end.
+        idle_ms: silence after which a conversation ends; an input waits for twice that.
     """
+    late = {
+        place_of(action.source)
+        for record, action in ledger.actions
+        if (source := ledger.sources.get(place_of(action.source))) is not None
+        and record.timestamp - source[0].timestamp > 2 * idle_ms - _UNSEEN_MS
+    }
     decided = {place_of(action.source): action for _, action in ledger.actions}
     proposed: Counter[Place] = Counter()
     said = {place_of(one.source): one.decision for _, one in ledger.proposals}
@@ -123,5 +131,6 @@ def shadow(ledger: Ledger, ends: Mapping[str, int]) -> Iterator[Finding]:
         # What waited for an answer is decided with it: a copy does not know that it waited.
         waited = isinstance(ledger.sources.get(place, (None, None))[1], Answer)
         asked = reply_of(action) is not None and not waited
-        if asked and not proposed[place] and not ends.get(action.conversation_id):
+        ended = ends.get(action.conversation_id) or place in late
+        if asked and not proposed[place] and not ended:
             yield Finding("no_proposal", f"{place}: {action.action_id}")

@@ -165,6 +165,20 @@ def test_a_label_is_due_while_the_conversation_is_followed(
     assert expected == found(run, tmp_path)
 
 
+@pytest.mark.parametrize(("later_ms", "expected"), [(TTL_MS, {"no_proposal"}), (2 * TTL_MS, set())])
+def test_a_proposal_is_due_while_the_turn_is_kept(
+    later_ms: int, expected: set[str], tmp_path: Path
+) -> None:
+    """A shadow that waits so long for the live decision lets the turn go."""
+    run, decided = ledger(), Decided()
+    (action,) = decided.actions
+    run.sources[TURNS, 0, 0] = (decided.record, decided.turn)
+    at = decided.record.timestamp + later_ms
+    run.actions.append((changed(record(action, topic=ACTIONS), timestamp=at), action))
+
+    assert expected == found(run, tmp_path, decided.fold(decided.replies))
+
+
 def test_a_shadow_proposes_once_per_decision(tmp_path: Path) -> None:
     """With an id of the decision's source, and beside a decision that there is."""
     run, decided = ledger(), Decided()

@@ -103,13 +103,9 @@ class ShadowHandler:
         self._events = ShadowEvents(publisher, candidate=candidate, metrics=metrics, now_ms=now_ms)
         self._with_people = compare_with == "people"
         self._pair_within_ms = pair_within_ms
-        self._first: dict[tuple[str, int], int] = {}
-        """The first offset of each source partition that this process has read: what lies below
-        and was not heard is never going to be."""
 
     def admit(self, record: Record) -> tuple[bytes, Event]:
         """Decode and check a record."""
-        self._first.setdefault((record.topic, record.partition), record.offset)
         return self._intake.admit(record)
 
     def handle(
@@ -163,7 +159,7 @@ class ShadowHandler:
     # --- beside decide --------------------------------------------------------------------------
 
     async def _beside_decide(
-        self, record: Record, event: Event, state: Shadowed, lane: Resting
+        self, record: Record, event: Event, state: Shadowed, lane: LaneContext[Shadowed]
     ) -> Handled[Shadowed]:
         if isinstance(event, ActionEvent):
             actions = sorted((*state.actions, event), key=lambda one: one.sequence)
@@ -173,9 +169,7 @@ class ShadowHandler:
             state = replace(state, heard=(*state.heard, heard))
         publications: list[Publication] = []
         until = self._candidate.until()
-        while state.actions and (
-            self._complete(state, record.partition) or len(state.actions) > MAX_WAITING
-        ):
+        while state.actions and (_complete(state, lane) or len(state.actions) > MAX_WAITING):
             batch = oldest_batch(state.actions)
             state = replace(state, actions=state.actions[len(batch) :])
             action = batch[0]
@@ -283,28 +277,33 @@ class ShadowHandler:
             mirror = self._candidate.folded(conversation_id, one, mirror)
         return replace(state, heard=tuple(heard), mirror=mirror)
 
-    def _complete(self, state: Shadowed, partition: int) -> bool:
-        """Whether the oldest live decision is here, and all inputs that it had seen.
-
-        What was read before the shadow began, or by a group that started later than `decide`, does
-        not arrive any more; waiting for it would hold back every later action.
-        """
-        batch = oldest_batch(state.actions)
-        return len(batch) == batch[0].batch_size - batch[0].batch_index and all(
-            state.watermarks.get(topic, -1) >= offset
-            or self._first.get((topic, partition), -1) > offset
-            for topic, offset in state.actions[0].seen.items()
-        )
-
     def _closing(self, event: Event, state: Shadowed) -> Shadowed:
         """Drop everything but the watermarks when the live conversation has ended."""
         ended = isinstance(event, ConversationControl) and event.kind in ("close", "forget")
         if isinstance(event, Timer) and event.kind == "conversation_close":
             ttl = self._ruleset.limits.conversation_ttl_ms
-            ended = state.mirror.updated_at + ttl <= event.due_at
+            silent = state.mirror.updated_at + ttl <= event.due_at
+            # The live side may have decided about it long before, and be read here later.
+            ended = silent and not any(
+                isinstance(one.event, ConversationTurn) for one in state.heard
+            )
         if not ended:
             return state
         return Shadowed(watermarks=state.watermarks, mirror=Conversation(phase="closed"))
+
+
+def _complete(state: Shadowed, lane: LaneContext[Shadowed]) -> bool:
+    """Whether the oldest live decision is here, and all inputs that it had seen.
+
+    What was read before the shadow began, by a group that started later than `decide`, or with a
+    copy that has expired since, does not arrive any more; waiting for it would hold back every
+    later action.
+    """
+    batch = oldest_batch(state.actions)
+    return len(batch) == batch[0].batch_size - batch[0].batch_index and all(
+        state.watermarks.get(topic, -1) >= offset or lane.passed(topic, offset)
+        for topic, offset in batch[0].seen.items()
+    )
 
 
 def _pair(

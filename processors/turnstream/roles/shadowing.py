@@ -126,9 +126,10 @@ def size_of(one: HeardInput) -> int:
 def shadowed_format(limits: Limits) -> RecordFormat[Shadowed]:
     """How the shadow's copies are stored, for the stream.
 
-    A copy goes by itself after the silence that ends a conversation. The live side's end does the
-    same, sooner; but what is read after the command to forget, though written before it, begins a
-    copy that nothing else would end.
+    A copy goes by itself after the silence that ends a conversation, or twice that while inputs
+    wait for a live decision: `decide` may be away. The live side's end does the same, sooner; but
+    what is read after the command to forget, though written before it, begins a copy that nothing
+    else would end.
     """
 
     def expiry(state: Shadowed) -> Sequence[TimerDue]:
@@ -137,6 +138,8 @@ def shadowed_format(limits: Limits) -> RecordFormat[Shadowed]:
         patience = limits.conversation_ttl_ms
         if state.mirror.open_question is not None:
             patience = max(patience, limits.question_ttl_ms)
+        if state.heard:
+            patience *= 2
         return (TimerDue("expiry", "expiry", _latest(state) + patience),)
 
     return RecordFormat(

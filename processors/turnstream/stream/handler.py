@@ -233,6 +233,13 @@ class LaneContext(Protocol[S_contra]):
         """
         ...
 
+    def passed(self, topic: str, offset: int) -> bool:
+        """Whether all of a source topic up to an offset has been handled, here or before.
+
+        Nothing at or below it will come any more, whatever a state still knows of it.
+        """
+        ...
+
     async def rest(self, seconds: float) -> None:
         """Wait between two attempts, without the slot: others run meanwhile.
 

@@ -179,6 +179,11 @@ class Lane(Generic[S]):
         self._role.fail(error)
         raise error
 
+    def passed(self, topic: str, offset: int) -> bool:
+        """Whether all of a source topic up to an offset has been handled, here or before."""
+        source = self.sources.get(topic)
+        return source is not None and offset < source.prefix
+
     async def rest(self, seconds: float) -> None:
         """Wait between two attempts of a handler, without its slot."""
         if self.slots is None or not await self.slots.rest(seconds):

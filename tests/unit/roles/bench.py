@@ -95,6 +95,8 @@ class FakeLane(Generic[S]):
         self.committed: list[tuple[bytes, S, list[Event]]] = []
         self.rests: list[float] = []
         self.owned = True
+        self.handled: dict[str, int] = {}
+        """Topic to the offset before which everything is handled."""
         self._clock = clock or Clock()
 
     async def commit(self, key: bytes, state: S, publications: Sequence[Publication] = ()) -> None:
@@ -105,6 +107,10 @@ class FakeLane(Generic[S]):
         """Fail as the process would."""
         if not self.owned:
             raise OwnershipUncertain
+
+    def passed(self, topic: str, offset: int) -> bool:
+        """Whether an offset is below what a test says is handled."""
+        return offset < self.handled.get(topic, 0)
 
     async def rest(self, seconds: float) -> None:
         """Move the clock."""

@@ -38,6 +38,7 @@ from turnstream.core.events import (
     Event,
     Label,
     LiveAction,
+    Timer,
     ToolResult,
     Versions,
 )
@@ -434,7 +435,7 @@ async def test_ids_depend_on_the_input_only() -> None:
 async def test_inputs_from_before_its_time_are_not_waited_for() -> None:
     """A shadow that joins a conversation midway compares from the first turn that it hears.
 
-    That an input lies before everything it has read of the topic shows that it will not come.
+    That an input lies below what its partition has handled shows that it will not come.
     """
     bench = Bench()
     heard = turn("Hello", turn_id="t-5")
@@ -449,12 +450,53 @@ async def test_inputs_from_before_its_time_are_not_waited_for() -> None:
     assert 1 == len(bench.kept.actions)
 
     # Somebody else's result on the same partition, then anything of this conversation.
-    other = Live().play().topics[RESULTS][0]
-    bench.handler.admit(replace(other, offset=9))
+    bench.lane.handled[RESULTS] = 9
     await bench.take(record(turn("Thanks", turn_id="t-6"), 6, topic=TURNS))
 
     assert ["same"] == [one.verdict for one in bench.comparisons]
     assert not bench.kept.actions
+
+
+async def test_a_copy_that_expired_before_its_live_action_holds_nothing_back() -> None:
+    """`decide` was away for longer than a copy lasts: the next turn is compared all the same."""
+    live = Live()
+    live.say("Where is my order?")
+    live.say("A-12")
+    first, second = live.topics[TURNS]
+    late, in_time = live.topics[ACTIONS]
+    bench = Bench()
+    await bench.take(first)
+    bench.state = None
+    bench.lane.handled[TURNS] = 1
+    await bench.take(late, second, in_time)
+
+    assert [live.actions[1].source] == [one.source for one in bench.proposals]
+    assert ((), ()) == (bench.kept.actions, bench.kept.heard)
+
+
+async def test_a_turn_that_waits_for_its_live_action_outlasts_a_close_for_silence() -> None:
+    """The live side closed after it had decided, and what it decided is read last."""
+    live = Live()
+    live.say("Hello")
+    silence = Timer(
+        conversation_id="c-1",
+        kind="conversation_close",
+        timer_id="x",
+        due_at=NOW * 2,
+    )
+    bench = Bench()
+    await bench.take(live.topics[TURNS][0], record(silence, 0, topic="conversation.timers"))
+
+    assert [latest_of(bench) + 2_000] == [one.due_at for one in FORMAT.timers(bench.kept)]
+
+    await bench.take(live.topics[ACTIONS][0])
+
+    assert ["same"] == [one.verdict for one in bench.comparisons]
+
+
+def latest_of(bench: Bench) -> int:
+    """The time of the latest input that waits."""
+    return min(max(one.timestamp for one in bench.kept.heard), bench.kept.read_at)
 
 
 async def test_live_actions_without_their_inputs_are_let_go_at_the_bound() -> None:

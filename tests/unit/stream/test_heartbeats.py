@@ -96,7 +96,9 @@ def join() -> JoinGroupRequest:
 
 @pytest.mark.parametrize("code", [25, 82])
 @pytest.mark.parametrize(
-    "request_", [heartbeat(), SyncGroupRequest("group", 1, "member", "a", []), join()], ids=repr
+    "request_",
+    [heartbeat(), SyncGroupRequest("group", 1, "member", "a", []), join()],
+    ids=lambda one: type(one).__name__,
 )
 async def test_a_place_lost_within_the_session_is_anothers(code: int, request_: Any) -> None:
     """Nobody else loses it: after a session it is lost for another reason, and so it is before one.

@@ -106,8 +106,13 @@ async def test_finished_behind_an_unfinished_commits_without_its_offset() -> Non
 
         assert {} == bench.producer.offsets()
         assert 1 == len(bench.producer.sent(OUT))
+        assert not lane.passed(TURNS, 0)
 
         lane.finish(slow, handled(0))
+        await lane.drain()
+
+        assert [True, True, False] == [lane.passed(TURNS, offset) for offset in range(3)]
+        assert not lane.passed("elsewhere", 0)
 
     assert {TURNS: 2} == bench.producer.offsets()
 
