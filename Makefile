@@ -18,10 +18,12 @@ help: ## show this list
 demo: $(VENV)/.installed-embedded ## play conversations on an in-process broker (ARGS=--keep, ARGS=--kafka)
 	$(BIN)/turnstream demo $(ARGS)
 
-# Coverage of the core is a test of all tests: with ARGS, only some of them run.
-test: $(VENV)/.installed-dev ## run every test, on a real Kafka
+# Coverage of the core is a test of all tests: with ARGS, only some of them run. Most tests of a
+# broker wait; each worker starts a broker of its own, and takes whole files.
+WORKERS ?= 2
+test: $(VENV)/.installed-dev ## run every test, on a real Kafka (WORKERS=, ARGS=)
 	@$(BIN)/python -c 'from turnstream.demo.jars import fetch_kafka; fetch_kafka()'
-	$(BIN)/pytest $(or $(ARGS),--cov)
+	$(BIN)/pytest $(or $(ARGS),--cov -n $(WORKERS) --dist loadfile)
 
 test-fast: $(VENV)/.installed-dev ## run the tests that need no Kafka
 	$(BIN)/pytest -m "not kafka" $(ARGS)
