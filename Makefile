@@ -23,7 +23,7 @@ demo: $(VENV)/.installed-embedded ## play conversations on an in-process broker 
 WORKERS ?= 2
 test: $(VENV)/.installed-dev ## run every test, on a real Kafka (WORKERS=, ARGS=)
 	@$(BIN)/python -c 'from turnstream.demo.jars import fetch_kafka; fetch_kafka()'
-	$(BIN)/pytest $(or $(ARGS),--cov -n $(WORKERS) --dist loadfile)
+	$(BIN)/pytest $(or $(ARGS),--cov -n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 test-fast: $(VENV)/.installed-dev ## run the tests that need no Kafka
 	$(BIN)/pytest -m "not kafka" $(ARGS)

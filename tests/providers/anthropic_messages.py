@@ -225,6 +225,8 @@ def finish(said: Said) -> str:
             return "refusal"
         case "stop":
             return "tool_use" if said.calls else "end_turn"
+        case "calls":
+            return "tool_use"
 
 
 def _mark(at: int) -> str:

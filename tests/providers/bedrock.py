@@ -207,6 +207,8 @@ def finish(said: Said) -> str:
             return "guardrail_intervened"
         case "stop":
             return "tool_use" if said.calls else "end_turn"
+        case "calls":
+            return "tool_use"
 
 
 def frame(name: str, payload: dict[str, Any], *, kind: str = "event") -> bytes:

@@ -122,6 +122,7 @@ class CustomServer(ProviderServer):
                 self.given[call_id] = dict(state)
             calls.append(call)
         words = {"filter": "refused", "refusal": "refused", "length": "length"}
+        words["calls"] = "tool_calls"
         read, written = said.tokens
         body = {
             "text": said.text,

@@ -234,7 +234,7 @@ def finish(said: Said) -> str:
             return "SAFETY"
         case "refusal":
             return "PROHIBITED_CONTENT"
-        case "stop":
+        case "stop" | "calls":
             return "STOP"
 
 

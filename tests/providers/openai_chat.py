@@ -272,7 +272,7 @@ def finish(said: Said) -> str:
         case "filter":
             return "content_filter"
         case _:
-            return "tool_calls" if said.calls else "stop"
+            return "tool_calls" if said.calls or said.finish == "calls" else "stop"
 
 
 def check_tools(body: dict[str, Any]) -> None:

@@ -62,8 +62,9 @@ class Said:
     calls: tuple[SaidCall, ...] = ()
     reasoning: str | None = None
     """Given away in the provider's opaque form, where it has one; it must come back unchanged."""
-    finish: Literal["stop", "length", "filter", "refusal"] = "stop"
-    """`stop` is what the provider says of calls where there are some."""
+    finish: Literal["stop", "length", "filter", "refusal", "calls"] = "stop"
+    """`stop` is what the provider says of calls where there are some, `calls` says so without one,
+    where the provider has a word for it."""
     tokens: tuple[int, int] = (12, 5)
     """Tokens read and written."""
 

@@ -17,6 +17,7 @@ from turnstream.catalog.load import (
     decider_faults,
     read_catalog,
 )
+from turnstream.catalog.lower_bounds import lower_bound_advice
 from turnstream.catalog.overlap import OVERLAP, overlap
 from turnstream.catalog.schemas import (
     properties,
@@ -138,6 +139,8 @@ def advice(catalog: Catalog) -> Iterator[Advice]:
             ("result_schema", tool.result_schema),
         ):
             yield from _keywords(("tools", name, key), schema)
+    for place, message in lower_bound_advice(catalog):
+        yield "warning", "no_lower_bound", place, message
     yield from _unprovided(catalog)
     yield from _questions(catalog)
     yield from _missing_locales(catalog)

@@ -339,11 +339,16 @@ class RawSinkSettings(Section):
     directory: Path | None = None
     """A folder for them; off when not given. It is made for the process's user alone (0700, files
     0600), and one that others may read is refused: in a mounted volume, name a folder inside it.
-    Erasing a conversation does not reach into it: its bounds say for how long texts stay."""
+    Erasing a conversation does not reach into it: `max_age_seconds` and the other bounds say for
+    how long texts stay. Whoever turns the sink off, or names another folder, empties this one."""
     max_bytes: int = Field(default=16_777_216, ge=1_048_576)
     """Largest file; then another one is begun."""
     files: int = Field(default=4, ge=1, le=1_000)
     """Files kept per process; the oldest goes."""
+    max_age_seconds: float = Field(default=604_800, ge=60)
+    """Longest that a text stays, and 10 minutes more at most. Any process with this folder removes
+    what is older, also of processes that have ended. Texts go file by file, so some go sooner, by
+    up to this divided by `files`."""
 
 
 class ClassifySettings(Section):

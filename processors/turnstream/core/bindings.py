@@ -53,8 +53,9 @@ class HttpBinding(Definition):
     used_path: str | None = Field(default=None, min_length=1)
     """Dotted path of an object inside a 2xx reply: the arguments as the service used them.
 
-    They must be those of the call; its `idempotency_key` and defaults of the input schema may be
-    added. Where they are others, the call ends as `arguments_altered`."""
+    They must be those of the call, all of them. Its `idempotency_key` may be added and, at any
+    depth, null or the input schema's default for what was not sent. Where they are others, the call
+    ends as `arguments_altered`."""
     reconcile: HttpReconcile | None = None
     """Asked, with the same headers, when nobody knows whether a write was carried out."""
 

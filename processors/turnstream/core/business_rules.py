@@ -65,9 +65,11 @@ class LookedUpRangeRule(Definition):
     """An amount lies between bounds that another tool has found: a refund, and its order's total.
 
     Amounts are numbers, or texts of decimal numbers such as ``12.50``, and are compared exactly.
-    Nothing else is one: where an amount or its bound cannot be read, no call is made. A tool that
-    writes uses its bound up: after a call of it the bound must be looked up again, and should be
-    what is left then. Each call is held against it alone, also of several in one reply.
+    Nothing else is one: where an amount or its bound cannot be read, no call is made. A write uses
+    what bounds it up, for itself and for every other write that is bounded by the same tool: after
+    it the bound must be looked up again, and should be what is left then. So of several writes in
+    one reply that are bounded by the same item only the first is made, and none beside a call that
+    looks its bound up.
     """
 
     kind: Literal["looked_up_range"]
@@ -107,6 +109,35 @@ class Broken:
     asking the customer for another one is of no use."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What an amount of a call is held against: results of a tool, or an item that they hold."""
+
+    tool: str
+    """The look-up tool."""
+    picked_by: Mapping[str, JsonValue]
+    """Where a result holds a value of the item, to that value."""
+
+    def may_be(self, other: "Bound") -> bool:
+        """Whether both may be the same: nothing that both are picked by tells them apart."""
+        return self.tool == other.tool and all(
+            _same(value, other.picked_by[path])
+            for path, value in self.picked_by.items()
+            if path in other.picked_by
+        )
+
+
+def bounds_of(
+    rules: Sequence[BusinessRule], arguments: Mapping[str, JsonValue]
+) -> tuple[Bound, ...]:
+    """What the amounts of a call are held against."""
+    return tuple(
+        Bound(rule.tool, {path: arguments.get(name) for name, path in rule.where.items()})
+        for rule in rules
+        if isinstance(rule, LookedUpRangeRule) and arguments.get(rule.argument) is not None
+    )
+
+
 def broken_rule(
     rules: Sequence[BusinessRule],
     arguments: Mapping[str, JsonValue],
@@ -123,7 +154,7 @@ def broken_rule(
             says nothing.
         permissions: of the session.
         found: tool to its results that may be used, newest last.
-        fresh: those since the tool last changed something, which alone bound an amount.
+        fresh: those that no write has used up since, which alone bound an amount.
     """
     for rule in rules:
         match rule:

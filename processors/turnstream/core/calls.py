@@ -16,12 +16,12 @@ from pydantic_core import to_json
 from turnstream.core.allowed import needs_customer, permissions_lacking, unknown_tool
 from turnstream.core.arguments import Filled, fill
 from turnstream.core.bounds import CALL_BYTES, CALLS, QUESTION_BYTES, exceeds, shortened
-from turnstream.core.business_rules import broken_rule
+from turnstream.core.business_rules import Bound, bounds_of, broken_rule
 from turnstream.core.contract import HandoffCause
 from turnstream.core.conversation import Conversation
 from turnstream.core.definitions import MISSING_PERMISSION, Tool
 from turnstream.core.envelope import NOT_CONFIRMED, NOT_MADE, CallFault, Envelope, are_usable
-from turnstream.core.facts import results_found, results_since_write
+from turnstream.core.facts import bounding_results, results_found
 from turnstream.core.gates import Rejected, Unentitled, passed
 from turnstream.core.loop import may_try_again
 from turnstream.core.ports import Proposal, ProposedCall
@@ -77,21 +77,21 @@ def call_of(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) ->
     broken = check(filled.arguments) if check is not None else None
     if broken is not None:
         return handed_off("schema_fail", f"{name} {broken.path}: {broken.keyword}")
-    breach = _breach(name, tool, filled, conversation)
+    breach = _breach(name, filled, conversation, ruleset)
     return breach or _sound(proposal, name, filled, conversation, ruleset)
 
 
 def _breach(
-    name: str, tool: Tool, filled: Filled, conversation: Conversation
+    name: str, filled: Filled, conversation: Conversation, ruleset: Ruleset
 ) -> Refuse | HandOff | Fault | None:
     """What is done instead of a call that breaks a rule, its arguments filled in by code."""
     session = conversation.session
     breach = broken_rule(
-        tool.rules,
+        ruleset.catalog.tools[name].rules,
         filled.arguments,
         permissions=session.permissions if session is not None else (),
         found=results_found(conversation),
-        fresh=results_since_write(conversation, name, writes=tool.effect == "write"),
+        fresh=bounding_results(conversation, name, ruleset),
     )
     if breach is None:
         return None
@@ -121,7 +121,7 @@ def _batch(proposal: Proposal, conversation: Conversation, ruleset: Ruleset) -> 
     for at, proposed in enumerate(proposal.calls):
         judged = _judged(proposed, proposal, conversation, ruleset) if at < CALLS else _TOO_MANY
         if isinstance(judged, Call):
-            judged = _beside(judged, calls)
+            judged = _beside(judged, calls, ruleset)
         if isinstance(judged, Call):
             calls.append(replace(judged, call_id=proposed.call_id))
         elif isinstance(judged, Rejected):
@@ -183,14 +183,39 @@ def _judged(
     return verdict
 
 
-def _beside(call: Call, others: Sequence[Call]) -> Call | Rejected:
+def _beside(call: Call, others: Sequence[Call], ruleset: Ruleset) -> Call | Rejected:
     """A call beside those of the same reply that are made."""
     if any(call.fingerprint == other.fingerprint for other in others):
         return Rejected(CallFault(NOT_MADE, "the same call is in this reply twice"))
     if len(to_json([one.filled.fields for one in (call, *others)])) > CALL_BYTES:
         message = "the calls of this reply are too large together: call again without the others"
         return Rejected(CallFault(NOT_MADE, message, retryable=True))
+    waits = _waits_for(call, others, ruleset)
+    if waits is not None:
+        return Rejected(CallFault(NOT_MADE, waits, retryable=True))
     return call
+
+
+def _waits_for(call: Call, others: Sequence[Call], ruleset: Ruleset) -> str | None:
+    """Why a call must wait for the results of others, so that no bound is passed together.
+
+    All were held against what had been found before. Which of them a service does first nobody
+    knows, so a bound that is looked up beside the write may be the one that held before it.
+    """
+    mine = _used_up(call, ruleset)
+    for other in others:
+        theirs = _used_up(other, ruleset)
+        if any(one.may_be(their) for one in mine for their in theirs):
+            return f"{other.tool} in this reply has the same bound: look that up again afterwards"
+        if other.tool in [one.tool for one in mine] or call.tool in [one.tool for one in theirs]:
+            return f"{other.tool} is called first: call again after its result"
+    return None
+
+
+def _used_up(call: Call, ruleset: Ruleset) -> tuple[Bound, ...]:
+    """The looked-up bounds that a call leaves no other call."""
+    tool = ruleset.catalog.tools[call.tool]
+    return bounds_of(tool.rules, call.filled.arguments) if tool.effect == "write" else ()
 
 
 def _named(tool: str, fault: CallFault) -> str:

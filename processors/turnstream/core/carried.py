@@ -9,6 +9,7 @@ the conversation knows the model's words for. Any other difference is a fault of
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Final, TypeAlias, cast
 
 from pydantic import JsonValue
@@ -22,11 +23,9 @@ from turnstream.core.schema_tree import Place, Schema, pointer, referred
 
 Json: TypeAlias = JsonValue | Mapping[str, JsonValue]
 
-IDEMPOTENCY_ARGUMENT: Final = "idempotency_key"
-"""What a tool may show beside the arguments that it used: the key that came with them."""
-
-_EXACT: Final = 2**53
-"""Beyond it a float is no certain integer any more."""
+NOT_OURS: Final[Mapping[str, JsonValue]] = {"": "\ud800"}
+"""Stands beside arguments, or in their place, where something else is carried too: without a name,
+and half a character, which no argument holds."""
 
 _BY_CODE: Final[frozenset[Provenance | Unrecognized]] = frozenset({"session", "tool_result"})
 """Where the values come from that code fills in where the model gives none."""
@@ -35,9 +34,10 @@ _BY_CODE: Final[frozenset[Provenance | Unrecognized]] = frozenset({"session", "t
 def canonical(value: Json) -> bytes:
     """A value as JSON that equal values share.
 
-    Names in the order of their code points, no spaces, characters as UTF-8, and no fraction for a
-    whole number: JSON makes no difference between 100, 100.0 and 1e2. What is no JSON is no
-    argument, and is written so that it equals none.
+    Names in the order of their code points, no spaces, characters as UTF-8, and neither fraction
+    nor exponent for a whole number, however large: JSON makes no difference between 100, 100.0 and
+    1e2, nor between 1e16 and 10000000000000000. What is no JSON is no argument, and is written so
+    that it equals none.
     """
     return json.dumps(
         _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr
@@ -52,7 +52,8 @@ def hash_of(arguments: Json) -> str:
 def _plain(value: Json) -> Json:
     match value:
         case float():
-            return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+            # By the digits that are written: 1e23 is 10**23, whatever double is nearest to it.
+            return int(Decimal(repr(value))) if value.is_integer() else value
         case Mapping():
             return {name: cast("JsonValue", _plain(one)) for name, one in value.items()}
         case list():
@@ -128,39 +129,6 @@ def _same_words(
         return False
     read = ruleset.extractor.reply(plan.field, words)
     return len(read) == 1 and not differences(typed(read[0], plan), value)
-
-
-def unlike_used(
-    arguments: Mapping[str, JsonValue], used: Mapping[str, JsonValue], *, schema: Schema, key: str
-) -> tuple[str, ...]:
-    """Where a tool says that it used something else than a call's arguments.
-
-    Args:
-        arguments: the call's.
-        used: the tool's words. It may show the call's key, and defaults of its input schema.
-        schema: its input schema.
-        key: the call's.
-
-    Returns:
-        JSON pointers.
-    """
-    declared = schema.get("properties")
-    properties = declared if isinstance(declared, dict) else {}
-    told = {
-        name: value
-        for name, value in used.items()
-        if name in arguments or not _is_ours(name, value, properties.get(name), key=key)
-    }
-    return differences(arguments, told)
-
-
-def _is_ours(name: str, value: JsonValue, schema: JsonValue, *, key: str) -> bool:
-    """Whether a value that is no argument is one that we know of."""
-    if name == IDEMPOTENCY_ARGUMENT and value == key:
-        return True
-    if not isinstance(schema, dict) or "default" not in schema:
-        return False
-    return not differences(schema["default"], value)
 
 
 def declared_part(path: str, schema: Schema) -> str:

@@ -7,6 +7,7 @@ from turnstream.core.decisions import activated, left_to_person, stopped
 from turnstream.core.effects import DeadLetter, Input, Step
 from turnstream.core.events import ConversationControl, ConversationTurn
 from turnstream.core.evolution import evolved
+from turnstream.core.facts import with_lost_writes
 from turnstream.core.questions import end_said, ended
 from turnstream.core.ruleset import Ruleset
 
@@ -23,7 +24,9 @@ def controlled(
             if state.phase != "held":
                 return Step(state)
             # What was ordered before has been told to the person; nobody else waits for it.
-            return Step(evolved(move(state, "handed_back"), holder="bot", outstanding=()))
+            facts = with_lost_writes(state, ruleset.limits)
+            handed = move(state, "handed_back")
+            return Step(evolved(handed, holder="bot", outstanding=(), facts=facts))
         case "close" | "forget":
             forgotten = control.kind == "forget"
             return closed(ended(state, "cancelled"), cause, forgotten=forgotten)

@@ -225,6 +225,8 @@ def _diagnostics(verdict: Verdict, proposal: Proposal | None) -> str:
     found: dict[str, JsonValue] = {}
     if isinstance(verdict, HandOff | Refuse) and verdict.detail is not None:
         found["detail"] = verdict.detail
+    if isinstance(verdict, HandOff):
+        found.update(verdict.diagnostics)
     if proposal is not None:
         found["confidence"] = proposal.confidence
         found["confidence_kind"] = proposal.confidence_kind

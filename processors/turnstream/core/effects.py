@@ -1,6 +1,10 @@
 """What a step wants done. The shell does it; the core only says so."""
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
+
+from pydantic import JsonValue
 
 from turnstream.core.conversation import Conversation
 from turnstream.core.envelope import Envelope
@@ -23,6 +27,8 @@ class Undecided:
     """The decider could not be had, after its bounded attempts."""
 
     detail: str
+    diagnostics: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What the attempts took all the same, as in `Proposal.diagnostics`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from turnstream.core.bounds import ERROR_CODE_CHARACTERS, shortened
+from turnstream.core.business_rules import LookedUpRangeRule
 from turnstream.core.contract import HandoffCause
 from turnstream.core.conversation import Conversation, Fact, Outstanding
 from turnstream.core.events import ToolOutcome, ToolResult
@@ -93,6 +94,30 @@ def with_fact(
     return (*_fitting(kept[:-1], limits.facts_bytes - bare.size), bare)
 
 
+def with_lost_writes(state: Conversation, limits: Limits) -> tuple[Fact, ...]:
+    """The facts, with one for each write whose result nobody waits for any more.
+
+    It may have been carried out, or still be: what was looked up before it holds no more.
+    """
+    facts = state.facts
+    for one in state.outstanding:
+        if one.write:
+            lost = Fact(
+                action_id=one.action_id,
+                tool=one.name,
+                outcome="outcome_unknown",
+                result=None,
+                error_code=None,
+                superseded=one.superseded,
+                at_input=state.input_no,
+                epoch=state.epoch,
+                fields={},
+                size=_OVERHEAD_BYTES,
+            )
+            facts = with_fact(facts, lost, opened=state.input_no, limits=limits)
+    return facts
+
+
 def without_result(fact: Fact) -> Fact:
     """What is kept of a fact whose result does not fit."""
     return replace(fact, result=None, error_code=TOO_LARGE, size=_OVERHEAD_BYTES, fields={})
@@ -100,33 +125,41 @@ def without_result(fact: Fact) -> Fact:
 
 def results_found(conversation: Conversation) -> dict[str, list[Mapping[str, JsonValue]]]:
     """Tool to the results of it that may be used, oldest first."""
-    return _usable(conversation.facts)
-
-
-def _usable(facts: Iterable[Fact]) -> dict[str, list[Mapping[str, JsonValue]]]:
     found: dict[str, list[Mapping[str, JsonValue]]] = {}
-    for fact in facts:
-        if fact.result is not None and not fact.superseded and fact.outcome == "done":
-            found.setdefault(fact.tool, []).append(fact.result)
+    for fact in conversation.facts:
+        if _is_usable(fact):
+            found.setdefault(fact.tool, []).append(fact.result or {})
     return found
 
 
-def results_since_write(
-    conversation: Conversation, tool: str, *, writes: bool
+def bounding_results(
+    conversation: Conversation, tool: str, ruleset: Ruleset
 ) -> dict[str, list[Mapping[str, JsonValue]]]:
-    """The same, of those that came after the last call by which a tool may have changed something.
+    """The same, as far as they may bound the amounts of a call of a tool.
 
-    What was looked up before it may no longer hold: an order's balance, once a part of it is paid.
+    A write uses up what the tools have found that bound it, for every other write as well: an
+    order's balance holds no more once a part of it is paid. One that may have been carried out
+    does so too.
     """
-    facts = conversation.facts
-    if writes:
-        done = [
-            at
-            for at, fact in enumerate(facts)
-            if fact.tool == tool and fact.outcome in ("done", "outcome_unknown")
-        ]
-        facts = facts[done[-1] + 1 :] if done else facts
-    return _usable(facts)
+    tools = ruleset.catalog.tools
+    if tools[tool].effect != "write":
+        return results_found(conversation)
+    found: dict[str, list[Mapping[str, JsonValue]]] = {}
+    for fact in conversation.facts:
+        if _is_usable(fact):
+            found.setdefault(fact.tool, []).append(fact.result or {})
+        called = tools.get(fact.tool)
+        if called is None or called.effect != "write":
+            continue
+        if fact.outcome in ("done", "outcome_unknown"):
+            for rule in called.rules:
+                if isinstance(rule, LookedUpRangeRule):
+                    found.pop(rule.tool, None)
+    return found
+
+
+def _is_usable(fact: Fact) -> bool:
+    return fact.result is not None and not fact.superseded and fact.outcome == "done"
 
 
 def supports(fact: Fact, answer_id: str, ruleset: Ruleset) -> bool:

@@ -36,7 +36,7 @@ from turnstream.core.envelope import INVALID, UNKNOWN_TOOL, CallFault
 from turnstream.core.events import Provenance
 from turnstream.core.evolution import dataclass
 from turnstream.core.extraction import folded
-from turnstream.core.facts import results_found, results_since_write
+from turnstream.core.facts import bounding_results, results_found
 from turnstream.core.json_arguments import Unparsed, parsed
 from turnstream.core.nulls import without_added_nulls
 from turnstream.core.ports import ProposedCall
@@ -171,9 +171,7 @@ def _breach(
         filled.arguments,
         permissions=session.permissions if session is not None else (),
         found=results_found(conversation),
-        fresh=results_since_write(
-            conversation, tool, writes=ruleset.catalog.tools[tool].effect == "write"
-        ),
+        fresh=bounding_results(conversation, tool, ruleset),
     )
     if breach is None:
         return None

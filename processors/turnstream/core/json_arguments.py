@@ -2,20 +2,20 @@
 
 A model's arguments are text until they are parsed, and the text may be anything. Nothing is
 repaired here: broken JSON never becomes an empty object, which would run a tool without its
-filters. Python's own reader takes more than JSON (RFC 8259) allows, and loses what it cannot hold;
-:func:`parsed` refuses `NaN`, `Infinity`, numbers that overflow to infinity, a second value of the
-same name, lone surrogates, numbers that no reader down the line holds, and anything after the
-object.
+filters. :func:`parsed` refuses `NaN`, `Infinity`, numbers that overflow to infinity, a second value
+of the same name (:mod:`turnstream.core.json_texts`), lone surrogates, numbers that no reader down
+the line holds, and anything after the object.
 """
 
 import json
 import math
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Final
 
 from pydantic import JsonValue
 
 from turnstream.core.evolution import dataclass
+from turnstream.core.json_texts import strictly
 
 ARGUMENTS_CHARACTERS: Final = 65_536
 """Longest arguments that are read. A megabyte of them would only be refused more slowly."""
@@ -47,15 +47,14 @@ def parsed(raw: str | Mapping[str, JsonValue] | None) -> dict[str, JsonValue] | 
     """
     if raw is None:
         return {}
+    value: JsonValue | Mapping[str, JsonValue] = None
     if isinstance(raw, str):
         if len(raw) > ARGUMENTS_CHARACTERS:
             return Unparsed(f"{len(raw)} characters; at most {ARGUMENTS_CHARACTERS} are read")
         if not raw.strip(_BLANK):
             return {}
         try:
-            value = json.loads(
-                raw, parse_constant=_not_json, object_pairs_hook=_object, parse_float=_finite
-            )
+            value = strictly(raw)
         except json.JSONDecodeError as error:
             return Unparsed(f"not JSON: {error.msg} at character {error.pos + 1}")
         except RecursionError:
@@ -92,24 +91,6 @@ def unwritable(value: object, *, depth: int = _DEPTH) -> str | None:
         case _:
             return "holds what JSON does not have"
     return next((fault for one in parts if (fault := unwritable(one, depth=depth - 1))), None)
-
-
-def _not_json(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError("a number is too large")
-    return number
-
-
-def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object names a property twice")
-    return found
 
 
 def _kind(value: object) -> str:

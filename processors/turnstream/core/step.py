@@ -12,6 +12,7 @@ A step never raises for anything that a conversation, a model or a tool did. It 
 without an action, an outcome or a reason why none is due.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
 from turnstream.core.controls import abandoned, controlled, flooded
@@ -51,8 +52,9 @@ def step(conversation: Conversation | None, cause: Input, ruleset: Ruleset) -> S
     match cause.event:
         case Proposal() as proposal:
             taken = proposed(state, cause, proposal, ruleset)
-        case Undecided(detail=detail):
-            taken = enacted(state, cause, handed_off("budget", detail), ruleset)
+        case Undecided(detail=detail, diagnostics=diagnostics):
+            verdict = replace(handed_off("budget", detail), diagnostics=diagnostics)
+            taken = enacted(state, cause, verdict, ruleset)
         case _:
             taken = _taken(_entered(state, cause, ruleset), cause, ruleset)
     return _certain_to_end(taken, cause, ruleset)

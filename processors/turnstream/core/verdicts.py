@@ -1,6 +1,7 @@
 """What is to be done: the verdicts that a proposal leads to, and the fault that leads to none."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from functools import lru_cache
 from typing import Final, TypeVar, assert_never
 
@@ -77,6 +78,8 @@ class HandOff:
     cause: HandoffCause | None
     reason: ReasonCode
     detail: str | None = None
+    diagnostics: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What is published beside the detail, where no proposal led to it."""
 
 
 Verdict = AnswerWith | Call | Batch | Ask | Refuse | HandOff

@@ -18,6 +18,7 @@ Numbers that a model writes about its own certainty mean nothing, so none is ask
 proposes is unscored, and what thresholds then mean is said by `thresholds.unscored`.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -74,6 +75,14 @@ _WHY_UNUSABLE: Final[Mapping[str, str]] = {
     "malformed": "a call could not be read: write its arguments as one JSON object",
     "unknown": "the reply ended in a way that is not known",
 }
+
+_NO_CALL: Final = "the reply ended as one that calls, without a call: call a tool, or answer"
+
+_NO_TOOLS: Final = "calls are made in text alone: write `Action:` and `Action Input:`"
+
+_MOST_TOKENS: Final = 2**53
+"""Of a reply. A count of hundreds of digits ends the sum of its cost with an OverflowError, and no
+JSON of diagnostics holds it."""
 
 _REASONS: Final[Mapping[Action, ReasonCode]] = {
     "answer": "context_sufficient",
@@ -263,10 +272,16 @@ class AgentModel:
         if fault is not None:
             return _Read("", (), fault)
         if style == "native":
-            empty = not reply.calls and not reply.text.strip()
-            return _Read(reply.text, reply.calls, "the reply was empty" if empty else None)
-        spoken = react.read(reply.text)
-        return _Read(spoken.answer or "", spoken.calls, spoken.fault)
+            text, calls = reply.text, reply.calls
+            fault = None if calls or text.strip() else "the reply was empty"
+        else:
+            spoken = react.read(reply.text)
+            text, calls = spoken.answer or "", spoken.calls
+            fault = _NO_TOOLS if reply.calls else spoken.fault
+        if reply.finish == "tool_calls" and not calls:
+            # It was lost on its way, and the text may say that it was made.
+            fault = fault or _NO_CALL
+        return _Read(text, calls, None) if fault is None else _Read("", (), fault)
 
     def _answered(
         self,
@@ -326,6 +341,8 @@ class AgentModel:
 
     def _spent(self, usage: Usage) -> dict[str, JsonValue]:
         notes: dict[str, JsonValue] = {}
+        if not _makes_sense(usage):
+            return notes
         if usage.input_tokens is not None:
             notes["input_tokens"] = usage.input_tokens
         if usage.output_tokens is not None:
@@ -374,6 +391,12 @@ class AgentModel:
             output=output,
             diagnostics=notes,
         )
+
+
+def _makes_sense(usage: Usage) -> bool:
+    """Whether it can be added up; of what a provider miscounts nothing is half-believed."""
+    counts = (usage.input_tokens or 0, usage.output_tokens or 0)
+    return all(0 <= one <= _MOST_TOKENS for one in counts) and 0 <= (usage.cost or 0) < math.inf
 
 
 def _reason(action: str) -> ReasonCode:

@@ -17,9 +17,10 @@ A request is posted as JSON to the section's `base_url`, with the key as a beare
     {"text": "It was shipped.", "tool_calls": [], "finish": "stop", "model": "mine-2",
      "usage": {"input_tokens": 12, "output_tokens": 5}, "state": null}
 
-`finish` is `stop`, `tool_calls`, `length` or `refused`. `arguments` of a call is an object or JSON
-text. `state` is anything of yours, sent back unchanged with the reply. Only `finish` and one of
-`text` and `tool_calls` are required. An error has another status and ``{"error": {"code": ...}}``;
+`finish` is `stop`, `tool_calls`, `length` or `refused`; with `tool_calls` there must be one. A call
+has `id`, `name` and `arguments`, which is an object or JSON text, and nothing else. `state` is
+anything of yours, sent back unchanged with the reply. Only `finish` and one of `text` and
+`tool_calls` are required. An error has another status and ``{"error": {"code": ...}}``;
 the code `tools_not_supported` says that the model takes no tools. 408, 425, 429 and 5xx pass, and
 `Retry-After` is kept to.
 
@@ -32,7 +33,8 @@ a piece of a call, or the end, which has what a whole reply has beside them::
     data: {"finish": "tool_calls", "model": "mine-2", "usage": {}, "state": null}
 
 Each is followed by an empty line. A stream without an end, or with ``{"error": {}}``, passes for
-broken.
+broken. An event of another form, `tool_calls` in one, and anything behind the end spoil the reply:
+they might be calls, and are never passed over.
 """
 
 import asyncio
@@ -45,7 +47,7 @@ from pydantic_core import to_json
 
 from turnstream.config.connectors import CustomSettings
 from turnstream.core.ports import DeciderRefused
-from turnstream.models.custom_stream import BrokenStream, put_together
+from turnstream.models.custom_stream import BrokenStream, check_names, put_together
 from turnstream.models.refusals import PASSING, REDIRECTS, TAKES_NO_TOOLS, problem
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
@@ -58,6 +60,7 @@ from turnstream.models.transport import (
     ToolForm,
     ToolsRefused,
     Usage,
+    out_of_form,
     unavailable,
 )
 from turnstream.plain_http import plain_client, read_up_to, retry_after
@@ -68,7 +71,8 @@ TOOLS_NOT_SUPPORTED: Final = "tools_not_supported"
 
 
 class _Call(BaseModel):
-    model_config = ConfigDict(strict=True)
+    # A name that is not known may be that of its arguments, without which it is another call.
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     id: str | None = None
     name: str
@@ -85,6 +89,8 @@ class _Reply(BaseModel):
 
     text: str | None = None
     tool_calls: list[_Call] = []
+    tool_call: None = None
+    """A call as only streams have it."""
     finish: Literal["stop", "tool_calls", "length", "refused"]
     model: str = ""
     usage: _Tokens = _Tokens()
@@ -138,12 +144,16 @@ class CustomTransport:
             raise _failure(response, content)
         try:
             if not self._settings.stream:
-                return _read(_Reply.model_validate_json(content))
+                reply = _Reply.model_validate_json(content)
+                check_names(content)
+                return _read(reply)
             if not response.headers.get("content-type", "").startswith(_STREAM):
                 raise unavailable("a reply that is no stream")
             return _read(_Reply.model_validate(put_together(content)))
         except BrokenStream:
             raise unavailable("a stream that broke off") from None
+        except ValidationError as error:
+            raise out_of_form(error) from None
         except ValueError:
             raise unavailable("a reply that is not in the documented form") from None
 

@@ -1,14 +1,29 @@
-"""A streamed reply of an API of one's own, put together; its form is in `custom_http`."""
+"""A streamed reply of an API of one's own, put together; its form is in `custom_http`.
 
+The reader is strict: what it passed over could be a call, and the text beside it would go out as if
+the call had been made. So an event that is not known, a call where none belongs, or anything behind
+the end spoils the reply.
+"""
+
+import json
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json
+
+_BOM: Final = b"\xef\xbb\xbf"
+"""May stand before the first event (HTML, 9.2.5), and is no part of it."""
+
+_LINE_END: Final = re.compile(rb"\r\n|\r")
+
+_UNREAD: Final = frozenset({b"", b"event", b"id", b"retry"})
+"""Fields of an event stream that mean nothing here; a comment has none."""
 
 
 class _Piece(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     index: int
     id: str | None = None
@@ -17,14 +32,22 @@ class _Piece(BaseModel):
 
 
 class _Event(BaseModel):
-    """What one event says; the last one has all keys of a whole reply but text and calls."""
+    """What one event says."""
 
-    model_config = ConfigDict(strict=True, extra="allow")
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     text: str | None = None
     tool_call: _Piece | None = None
     finish: str | None = None
-    error: JsonValue = None
+    error: None = None
+
+
+class _End(_Event):
+    """The last one: all keys of a whole reply but its calls, which have come before."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    tool_calls: Annotated[list[JsonValue], Field(max_length=0)] | None = None
 
 
 class BrokenStream(ValueError):
@@ -36,26 +59,57 @@ def put_together(content: bytes) -> dict[str, Any]:
 
     Raises:
         BrokenStream: it is not whole.
-        ValueError: an event has another form.
+        ValueError: an event has another form, or stands behind the end.
     """
     text: str | None = None
     calls: dict[int, dict[str, Any]] = {}
+    end: dict[str, Any] | None = None
     for data in _events(content):
-        event = _Event.model_validate(from_json(data))
-        if event.error is not None:
-            raise BrokenStream("an error in its middle")
+        event = _read(data)
+        if end is not None:
+            raise ValueError("an event behind the end")
         if event.text is not None:
             text = (text or "") + event.text
         if event.tool_call is not None:
             _add(event.tool_call, calls)
         if event.finish is not None:
             end = {**(event.model_extra or {}), "finish": event.finish}
-            return {**end, "text": text, "tool_calls": [calls[at] for at in sorted(calls)]}
-    raise BrokenStream("no end")
+    if end is None:
+        raise BrokenStream("no end")
+    return {**end, "text": text, "tool_calls": [calls[at] for at in sorted(calls)]}
+
+
+def _read(data: bytes) -> _Event:
+    said = from_json(data)
+    check_names(data)
+    if not isinstance(said, dict):
+        return _Event.model_validate(said)
+    if said.get("error") is not None:
+        raise BrokenStream("an error in its middle")
+    return (_Event if said.get("finish") is None else _End).model_validate(said)
+
+
+def check_names(content: bytes) -> None:
+    """Refuse JSON that names a property twice: a reader takes one, and the other may be a call.
+
+    Args:
+        content: JSON that has been read, so its depth and its numbers are within bounds.
+
+    Raises:
+        ValueError: a property is named twice.
+    """
+    json.loads(content, object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("an object names a property twice")
 
 
 def _add(piece: _Piece, calls: dict[int, dict[str, Any]]) -> None:
     call = calls.setdefault(piece.index, {"name": "", "id": None, "arguments": None})
+    if piece.id and call["id"] and piece.id != call["id"]:
+        raise ValueError("two calls under one index")
     call["name"] += piece.name
     call["id"] = piece.id or call["id"]
     if piece.arguments is not None:
@@ -63,8 +117,20 @@ def _add(piece: _Piece, calls: dict[int, dict[str, Any]]) -> None:
 
 
 def _events(content: bytes) -> Iterator[bytes]:
-    """The data of each event; other fields of a stream mean nothing here."""
-    for event in content.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [line[5:].lstrip(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
-        if lines:
-            yield b"\n".join(lines)
+    """The data of each event.
+
+    Raises:
+        ValueError: a line is none of an event stream, such as data whose field has no name.
+    """
+    lines: list[bytes] = []
+    for line in [*_LINE_END.sub(b"\n", content.removeprefix(_BOM)).split(b"\n"), b""]:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            lines.append(value.removeprefix(b" "))
+        elif field not in _UNREAD:
+            raise ValueError("a line that is none of an event stream")
+        if not line:
+            data, lines = b"\n".join(lines), []
+            # Data that is empty is no event (HTML, 9.2.6).
+            if data:
+                yield data

@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
     ModelResponsePart,
     SystemPromptPart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -34,6 +35,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import to_json
 
 from turnstream.core.envelope import Envelope
+from turnstream.core.ports import DeciderUnavailable
 from turnstream.models.provider_errors import failure_of, refuses_top_p
 from turnstream.models.refusals import words_of
 from turnstream.models.transport import (
@@ -47,6 +49,7 @@ from turnstream.models.transport import (
     ToolForm,
     Unreadable,
     Usage,
+    unavailable,
 )
 
 log = structlog.get_logger(__name__)
@@ -131,9 +134,11 @@ class PydanticAITransport:
         try:
             async with asyncio.timeout(self._way.timeout_seconds):
                 response, requests = await self._asked(messages, parameters)
+            return replace(_read(response, self._way), requests=requests)
+        except DeciderUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001 - libraries let anything out on a bad reply
             raise failure_of(error) from None
-        return replace(_read(response, self._way), requests=requests)
 
     async def close(self) -> None:
         """Release connections."""
@@ -230,6 +235,7 @@ def _restored(kept: JsonValue) -> ModelMessage | None:
 def _read(response: ModelResponse, way: Way) -> ModelReply:
     if way.stream and response.finish_reason is None:
         raise Unreadable("a stream that broke off", _usage(response))
+    _check(response)
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     details = response.provider_details or {}
     ended = words_of(details.get("finish_reason"), response.finish_reason)
@@ -253,6 +259,19 @@ def _read(response: ModelResponse, way: Way) -> ModelReply:
         usage=_usage(response),
         notes={"finish": ended[0] if ended else "unknown"},
     )
+
+
+def _check(response: ModelResponse) -> None:
+    """Refuse a reply whose texts and names are none: a library hands on whatever a stream held."""
+    texts: dict[str, object] = {"model_name": response.model_name or ""}
+    for at, part in enumerate(response.parts):
+        if isinstance(part, ToolCallPart):
+            texts[f"parts.{at}.tool_name"] = part.tool_name
+        elif isinstance(part, TextPart | ThinkingPart):
+            texts[f"parts.{at}.content"] = part.content
+    for path, text in texts.items():
+        if not isinstance(text, str):
+            raise unavailable(f"a reply that is not in the documented form ({path})")
 
 
 def _own_id(call_id: object) -> str | None:
@@ -284,7 +303,11 @@ def _kept(response: ModelResponse, calls: Sequence[KeptCall], text: str | None) 
 
 def _usage(response: ModelResponse) -> Usage:
     usage = response.usage
-    if usage.unmeasured_requests or not (usage.input_tokens or usage.output_tokens):
+    counts = (usage.input_tokens, usage.output_tokens)
+    if usage.unmeasured_requests or not any(counts):
+        return Usage()
+    if not all(isinstance(one, int) for one in counts):
+        # A provider's library does not look what a stream gives for a number.
         return Usage()
     try:
         cost = float(response.cost().total_price)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from turnstream.core.envelope import Envelope
 from turnstream.core.ports import DeciderRefused, DeciderUnavailable
 from turnstream.core.surfaces import SurfaceName
+from turnstream.models.refusals import words_of
 
 Finish = Literal["stop", "tool_calls", "length", "refused", "malformed", "unknown"]
 """How a reply ended: well, or with calls; cut off at the token limit; refused by the model or a
@@ -173,6 +174,14 @@ def unavailable(problem: str, *, retry_after_seconds: float | None = None) -> De
     if wanted is not None:
         wanted = min(max(wanted, 0.0), LONGEST_REST_SECONDS) if wanted == wanted else None  # noqa: PLR0124 - NaN
     return DeciderUnavailable(problem, retry_after_seconds=wanted)
+
+
+def out_of_form(error: ValidationError) -> DeciderUnavailable:
+    """A reply that is not as its provider documents it; the first place is named, no value."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    at = words_of(".".join(str(part) for part in first["loc"]))
+    where = f" ({at[0]})" if at else ""
+    return unavailable(f"a reply that is not in the documented form{where}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import httpx
 from ibm_watsonx_ai import APIClient, Credentials
 from ibm_watsonx_ai.foundation_models import ModelInference
 from ibm_watsonx_ai.wml_client_error import ApiRequestFailure, WMLClientError
-from pydantic import JsonValue
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from turnstream.config.connectors import WatsonxSettings
@@ -29,22 +29,18 @@ from turnstream.models.refusals import (
     TAKES_NO_TOOLS,
     problem,
     says_no_tools,
-    words_of,
 )
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
-    Finish,
-    KeptCall,
-    ModelCall,
     ModelReply,
     Prompt,
     Replied,
     ToolForm,
     ToolsRefused,
-    Unreadable,
-    Usage,
+    out_of_form,
     unavailable,
 )
+from turnstream.models.watsonx_replies import read_reply
 from turnstream.models.watsonx_stream import put_together
 from turnstream.plain_http import retry_after
 
@@ -54,13 +50,6 @@ for _name in ("ibm_watsonx_ai", "ibm_watsonx_ai.wml_client_error"):
 
 _THREADS: Final = 40
 """Requests at the same time; more wait, which is part of their time."""
-
-_FINISHES: Final[dict[str, Finish]] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "content_filter": "refused",
-}
 
 _STREAM_PATH: Final = "/chat_stream"
 
@@ -129,9 +118,11 @@ class WatsonxTransport:
             if type(error) is WMLClientError:
                 raise unavailable("a reply that cannot be read") from None
             raise DeciderRefused(problem(None, type(error).__name__)) from None
+        except ValidationError as error:
+            raise out_of_form(error) from None
         except Exception as error:  # noqa: BLE001 - libraries let anything out on a bad reply
             raise unavailable(f"a reply that cannot be read ({type(error).__name__})") from None
-        return _read(reply, stream=self._settings.stream)
+        return read_reply(reply, stream=self._settings.stream)
 
     async def close(self) -> None:
         """Release connections."""
@@ -280,55 +271,6 @@ def _messages(prompt: Prompt) -> list[Any]:
             for one in turn.results
         ]
     return messages
-
-
-def _read(reply: Any, *, stream: bool) -> ModelReply:
-    try:
-        (choice,) = reply["choices"]
-        message = choice["message"]
-        calls = tuple(
-            ModelCall(one.get("id"), one["function"]["name"], one["function"].get("arguments"))
-            for one in message.get("tool_calls") or ()
-        )
-        text = message.get("content") or ""
-        usage = reply.get("usage") or {}
-        counted = Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"))
-        finish = "content_filter" if message.get("refusal") else choice.get("finish_reason")
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise unavailable("a reply that is not in the documented form") from None
-    if stream and finish is None:
-        raise Unreadable("a stream that broke off", counted)
-
-    def keep(kept: Sequence[KeptCall], given: str | None) -> JsonValue:
-        said: dict[str, JsonValue] = {
-            "role": "assistant",
-            "content": text if given is None else given,
-        }
-        if isinstance(message.get("reasoning_content"), str):
-            said["reasoning_content"] = message["reasoning_content"]
-        if kept:
-            said["tool_calls"] = [_sent(one) for one in kept]
-        return said
-
-    return ModelReply(
-        text=text,
-        calls=calls,
-        finish=_FINISHES.get(finish, "unknown"),
-        keep=keep,
-        model=str(reply.get("model_id") or ""),
-        usage=counted,
-        notes={"finish": "".join(words_of(finish))},
-    )
-
-
-def _sent(call: KeptCall) -> JsonValue:
-    given = call.arguments
-    arguments = given if isinstance(given, str) else to_json(given).decode()
-    return {
-        "id": call.call_id,
-        "type": "function",
-        "function": {"name": call.tool, "arguments": arguments},
-    }
 
 
 def _failure(response: Any) -> Exception:

@@ -4,44 +4,86 @@ Calls are told apart by their index alone. A server that streams two of them und
 glued them: name and arguments are then none that pass a gate, and nothing half-read is run.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 _TEXTS: Final = ("content", "refusal", "reasoning_content")
 """Keys of a message that come in pieces."""
 
 
-def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Function(_Part):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Piece(_Part):
+    index: int
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(_Part):
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_Piece] | None = None
+
+
+class _Choice(_Part):
+    index: Literal[0] = 0
+    """One is asked for; the pieces of another would be mixed into it."""
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(_Part):
+    model_id: str | None = None
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    """Judged where whole replies are read."""
+    errors: None = None
+    """A stream that says what went wrong is no reply, finished or not."""
+
+
+def put_together(chunks: Iterable[object]) -> dict[str, Any]:
     """The reply that chunks make; without a `finish_reason` it broke off.
 
     Raises:
-        AttributeError, KeyError, TypeError, ValueError: the chunks have another form.
+        ValidationError: a chunk has another form.
     """
     message: dict[str, Any] = {}
     calls: dict[int, dict[str, Any]] = {}
     reply: dict[str, Any] = {"usage": None}
     finish = None
-    for chunk in chunks:
-        reply["model_id"] = chunk.get("model_id") or reply.get("model_id")
-        reply["usage"] = chunk.get("usage") or reply["usage"]
-        for choice in chunk.get("choices") or ():
-            finish = choice.get("finish_reason") or finish
-            delta = choice.get("delta") or {}
+    for given in chunks:
+        chunk = _Chunk.model_validate(given)
+        reply["model_id"] = chunk.model_id or reply.get("model_id")
+        reply["usage"] = chunk.usage or reply["usage"]
+        for choice in chunk.choices or ():
+            finish = choice.finish_reason or finish
+            delta = choice.delta or _Delta()
             for key in _TEXTS:
-                if delta.get(key) is not None:
-                    message[key] = message.get(key, "") + delta[key]
-            for piece in delta.get("tool_calls") or ():
-                _add(piece, calls.setdefault(piece["index"], {"function": {"name": ""}}))
+                text = getattr(delta, key)
+                if text is not None:
+                    message[key] = message.get(key, "") + text
+            for piece in delta.tool_calls or ():
+                _add(piece, calls.setdefault(piece.index, {"function": {"name": ""}}))
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     return {**reply, "choices": [{"message": message, "finish_reason": finish}]}
 
 
-def _add(piece: Mapping[str, Any], call: dict[str, Any]) -> None:
-    if piece.get("id"):
-        call["id"] = piece["id"]
-    given = piece.get("function") or {}
+def _add(piece: _Piece, call: dict[str, Any]) -> None:
+    if piece.id:
+        call["id"] = piece.id
+    given = piece.function or _Function()
     function = call["function"]
-    function["name"] += given.get("name") or ""
-    if given.get("arguments") is not None:
-        function["arguments"] = function.get("arguments", "") + given["arguments"]
+    function["name"] += given.name or ""
+    if given.arguments is not None:
+        function["arguments"] = function.get("arguments", "") + given.arguments

@@ -5,7 +5,9 @@ before the call is begun (`gated`), with what leaves at its first byte (`sent`),
 says that it used (`used`). A difference is a fault of ours, or of something between us and the
 tool. It is never retried, since it would be there again. What is found before the first byte has
 had no effect for certain; what is found afterwards leaves the outcome of a write unknown, and the
-tool is not asked whether the call was carried out: it was another one.
+tool is then not asked whether the call was carried out: it was another one. An attempt that does
+not leave says nothing of those before it, which went out as they were asked for: where it is not
+known what became of these, the tool is asked.
 """
 
 import copy
@@ -23,12 +25,12 @@ from turnstream.core.carried import (
     differences,
     hash_of,
     undeclared_changes,
-    unlike_used,
 )
 from turnstream.core.definitions import Tool
 from turnstream.core.ports import ToolCall, ToolReply
 from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.core.ruleset import Ruleset
+from turnstream.core.used_arguments import unlike_used
 from turnstream.metrics import Metrics
 from turnstream.metrics.catalogue import AlteredAt
 from turnstream.tools.errors import ARGUMENTS_ALTERED, failed

@@ -171,7 +171,9 @@ class Asking:
             if begun is None and not await self._allowed(provider, lane=lane, until=until):
                 left_alone = provider.is_open()
                 why = "the decider is left alone after failures" if left_alone else "no time"
-                return Undecided(f"{why}: no attempt begins after {self._effort.patience:g} s")
+                return spending.undecided(
+                    f"{why}: no attempt begins after {self._effort.patience:g} s"
+                )
             reply = await self._attempt(provider, request, begun)
             begun = None
             self._count(provider, reply)
@@ -182,18 +184,18 @@ class Asking:
                 log.error(
                     "decider refuses our requests", decider=provider.name, problem=reply.problem
                 )
-                return Undecided("the decider refuses our requests")
+                return spending.undecided("the decider refuses our requests")
             if attempt == self._effort.attempts:
                 break
             wait = max(self._backoff(attempt, seed), _retry_after(reply))
             if self._clock() + wait >= until:
-                return Undecided(
+                return spending.undecided(
                     f"no proposal in {attempt} attempts: none begins after "
                     f"{self._effort.patience:g} s"
                 )
             self._metrics.decider_retried(provider.name, failure=_kind(reply))
             await lane.rest(wait)
-        return Undecided(f"no proposal in {self._effort.attempts} attempts")
+        return spending.undecided(f"no proposal in {self._effort.attempts} attempts")
 
     def _count(self, provider: Provider, reply: Proposal | Failure) -> None:
         if not isinstance(reply, Proposal):

@@ -143,6 +143,7 @@ class DecideHandler:
         """Step until the conversation rests."""
         cause = self._input(record, event)  # type: ignore[arg-type]
         outcome = step(state, cause, self._ruleset)
+        spending = Spending()
         for _ in range(_MAX_PASSES):
             request = _asked(outcome)
             yield
@@ -157,12 +158,14 @@ class DecideHandler:
                 except TRANSIENT as failure:
                     begun = failure
             if not isinstance(begun, Proposal):
-                return self._ask(record, event, outcome, cause, lane=lane, begun=begun)
+                return self._ask(
+                    record, event, outcome, cause, lane=lane, begun=begun, spending=spending
+                )
             self._metrics.proposed(time.perf_counter() - asked_at)
             if begun.diagnostics:
                 count_spent(self._metrics, provider.name, begun.diagnostics)
             yield
-            outcome = self._stepped(outcome, cause, request, begun)
+            outcome = self._stepped(outcome, cause, request, spending.reply(begun))
         raise AssertionError(f"no decision after {_MAX_PASSES} passes")
 
     def flood(
@@ -230,10 +233,10 @@ class DecideHandler:
         *,
         lane: LaneContext[Conversation],
         begun: Begun | None,
+        spending: Spending,
     ) -> Handled[Conversation]:
         """Ask until the conversation rests; without a proposal a person takes over."""
         until = self._asking.until()
-        spending = Spending()
         source = cause.source
         while (request := _asked(outcome)) is not None:
             reply = await self._asking.ask(

@@ -327,7 +327,9 @@ class Deployment:
                 role=role,
                 max_bytes=options.max_bytes,
                 files=options.files,
+                max_age_seconds=options.max_age_seconds,
                 lost=self.metrics.raw_text_lost,
+                now_ms=self.now_ms,
             )
         except RawSinkError as error:
             raise DeploymentError(str(error)) from error

@@ -3,7 +3,8 @@
 A decision may take several proposals (one broke a rule, or was cut off) and each of them several
 attempts (a time-out, a rate limit). The diagnostics of a proposal say what its own reply took.
 Where there was more than that, `in_all` beside them says what the whole decision took, as far as
-it is known: a request that timed out was paid for, but nobody says how much.
+it is known: a request that timed out was paid for, but nobody says how much. It stands as well with
+a decision that no proposal led to, because the attempts were used up.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnstream.core.effects import Undecided
 from turnstream.core.ports import Proposal
 from turnstream.metrics import Metrics
 
@@ -51,6 +53,15 @@ class Spending:
         self._add(proposal.diagnostics)
         if self.proposals == 1 and not self.failed:
             return proposal
+        return replace(proposal, diagnostics={**proposal.diagnostics, IN_ALL: self._in_all()})
+
+    def undecided(self, detail: str) -> Undecided:
+        """The end of the attempts, with what they took."""
+        if not self.proposals and not self.failed:
+            return Undecided(detail)
+        return Undecided(detail, {IN_ALL: self._in_all()})
+
+    def _in_all(self) -> dict[str, JsonValue]:
         in_all: dict[str, JsonValue] = {
             "proposals": self.proposals,
             "input_tokens": self.input_tokens,
@@ -61,7 +72,7 @@ class Spending:
         if self.costs:
             costs = sorted(self.costs.items())
             in_all["cost"] = {currency: round(cost, _DIGITS) for currency, cost in costs}
-        return replace(proposal, diagnostics={**proposal.diagnostics, IN_ALL: in_all})
+        return in_all
 
     def _add(self, diagnostics: Mapping[str, JsonValue]) -> None:
         for one in _replies(diagnostics):

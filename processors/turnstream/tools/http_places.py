@@ -14,7 +14,8 @@ import httpx
 import orjson
 from pydantic import JsonValue
 
-from turnstream.core.json_arguments import unwritable
+from turnstream.core.carried import NOT_OURS
+from turnstream.core.json_texts import written
 from turnstream.tools.errors import INVALID_ARGUMENT
 
 _ARGUMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -22,9 +23,9 @@ _ARGUMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _Pair = tuple[str, str]
 """Name and value of a query's parameter, as text."""
 
-ELSEWHERE: Final = ""
-"""The name under which a request's parts are shown that carry no argument and are not the
-binding's either."""
+_KEPT: Final = "surrogateescape"
+"""How bytes of a URL that are no UTF-8 are read: as what no argument holds, not as the replacement
+character, which one may hold."""
 
 
 class UnsendableError(Exception):
@@ -56,7 +57,7 @@ class Places:
         self._in_url = frozenset(_ARGUMENT.findall(url))
         # As the client itself writes it, which resolves dots and quotes what must be quoted.
         path, _, query = httpx.URL(url).raw_path.decode().partition("?")
-        self._segments = [unquote(segment) for segment in path.split("/")]
+        self._segments = [unquote(segment, errors=_KEPT) for segment in path.split("/")]
         self._pairs = _pairs(query)
 
     # --- writing --------------------------------------------------------------------------------
@@ -93,10 +94,11 @@ class Places:
                 read as what, and where two of them meet in one part of the path.
 
         Returns:
-            The arguments, under `ELSEWHERE` what is neither an argument nor the binding's.
+            The arguments, and `NOT_OURS` where something is neither an argument in its own place
+            nor the binding's.
         """
-        path, _, query = target.decode("ascii", errors="replace").partition("?")
-        segments = [unquote(segment) for segment in path.split("/")]
+        path, _, query = target.decode("ascii", errors=_KEPT).partition("?")
+        segments = [unquote(segment, errors=_KEPT) for segment in path.split("/")]
         fits = len(segments) == len(self._segments)
         taken: list[tuple[str, str]] = []
         for template, segment in zip(self._segments, segments, strict=False):
@@ -113,14 +115,17 @@ class Places:
             # One that stands in several places is shown where it is not what it should be.
             if name not in carried or text != _text(like.get(name)):
                 carried[name] = _value(text, like.get(name))
+        rest: dict[str, JsonValue] | None
         if self._in_query:
-            carried |= _of_others(others, like, in_url=self._in_url)
+            rest = _of_others(others, like, in_url=self._in_url)
             fits = fits and not body
         else:
-            document = _object(body)
-            carried |= document or {}
-            fits = fits and document is not None and not others
-        return carried if fits else {**carried, ELSEWHERE: None}
+            rest = _object(body)
+            fits = fits and not others
+        # Which of the two a service goes by, where one of the URL stands here too, nobody knows.
+        fits = fits and rest is not None and not self._in_url.intersection(rest)
+        carried = (rest or {}) | carried
+        return carried if fits else {**carried, **NOT_OURS}
 
 
 def filled(template: str, arguments: Mapping[str, JsonValue]) -> str:
@@ -162,15 +167,17 @@ def _value(text: str, like: JsonValue) -> JsonValue:
     if isinstance(like, str):
         return text
     try:
-        value: JsonValue = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return written(text)
+    except ValueError:
         return text
-    return text if unwritable(value) else value
 
 
 def _pairs(query: str) -> list[_Pair]:
     parts = (part.partition("=") for part in query.split("&") if part)
-    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in parts]
+    return [
+        (unquote_plus(name, errors=_KEPT), unquote_plus(value, errors=_KEPT))
+        for name, _, value in parts
+    ]
 
 
 def _taken(
@@ -227,9 +234,9 @@ def _of_others(
 
 
 def _object(body: bytes) -> dict[str, JsonValue] | None:
-    """A body that is a JSON object, as deep as arguments may be."""
+    """A body that is a JSON object, and the same one to every reader."""
     try:
-        document: JsonValue = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        document = written(body)
+    except ValueError:
         return None
-    return document if isinstance(document, dict) and unwritable(document) is None else None
+    return document if isinstance(document, dict) else None

@@ -8,7 +8,7 @@ ends the connection: others may be under way on it.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
@@ -20,6 +20,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import JsonValue
 
 from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
+from turnstream.core.carried import NOT_OURS
+from turnstream.core.json_texts import written
 from turnstream.plain_http import retry_after
 from turnstream.tools.egress import Egress
 from turnstream.tools.errors import BindingError, Unsent, announce
@@ -47,6 +49,9 @@ _REOPEN_SECONDS: Final = 1.0
 would be asked without end."""
 
 _EVENTS: Final = "text/event-stream"
+
+_UNREADABLE: Final = object()
+"""A body that is no message, or not the same one to every reader."""
 
 NO_REPLY: Final = -32050
 """Our code for a request without a reply, of those that JSON-RPC leaves to implementations."""
@@ -111,12 +116,15 @@ it asks for by itself in that of the connection."""
 
 
 def _of_call(message: object) -> Exchange | None:
-    """The exchange of a message, where it is a call; notes the arguments."""
+    """The exchange of a message, where it is a call or may be one; notes the arguments."""
     exchange = CURRENT.get()
-    if exchange is None or not isinstance(message, dict) or message.get("method") != _CALL:
+    if exchange is None or message is None:
         return None
-    arguments = message.get("params", {}).get("arguments")
-    exchange.arguments = arguments if isinstance(arguments, dict) else {}
+    if isinstance(message, dict) and message.get("method") != _CALL:
+        return None
+    params = message.get("params") if isinstance(message, dict) else None
+    arguments = params.get("arguments", {}) if isinstance(params, dict) else None
+    exchange.arguments = arguments if isinstance(arguments, dict) else NOT_OURS
     return exchange
 
 
@@ -151,8 +159,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; a failure is a reply that says so."""
-        message = _document(await request.aread())
+        message = _message(await request.aread())
         exchange = _of_call(message)
+        if message is _UNREADABLE:
+            return _withheld(request, exchange)
         until = _until(request, message)
         if request.method == "GET":
             if self._opened:
@@ -315,12 +325,23 @@ def _fault(error: httpx2.TransportError) -> Fault:
     return "silent" if isinstance(error, httpx2.TimeoutException) else "broken"
 
 
-def _document(body: bytes) -> object:
+def _message(body: bytes | str) -> object:
+    """What a body says; None where there is none."""
     try:
-        document: object = orjson.loads(body)
-    except orjson.JSONDecodeError:  # a request without a body
-        return None
-    return document
+        message = written(body) if body else None
+    except ValueError:
+        return _UNREADABLE
+    # Several in one are not sent by the SDK, and one of them may be a call.
+    return message if isinstance(message, dict | None) else _UNREADABLE
+
+
+def _withheld(request: httpx2.Request, exchange: Exchange | None) -> httpx2.Response:
+    """Keep back what not every reader understands alike: in place of a call it is another one."""
+    if exchange is not None:
+        with suppress(Unsent):
+            exchange.leaves()
+        exchange.sent = False
+    return _no_reply(request, exchange, "forbidden")
 
 
 def _no_reply(request: httpx2.Request, exchange: Exchange | None, fault: Fault) -> httpx2.Response:
@@ -353,8 +374,8 @@ class _Announcing:
         self._inner = inner
 
     async def send(self, item: SessionMessage, /) -> None:
-        written = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        exchange = _of_call(orjson.loads(written))
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        exchange = _of_call(_message(text))
         if exchange is not None:
             exchange.leaves()
         await self._inner.send(item)

@@ -13,7 +13,7 @@ import jsonschema_rs
 import orjson
 from pydantic import JsonValue
 
-from turnstream.core.json_arguments import unwritable
+from turnstream.core.json_texts import too_deep
 
 RESULT_BYTES: Final = 1024 * 1024
 """Largest reply that is read: a service that streams without end would fill the memory."""
@@ -39,12 +39,12 @@ def shown(document: bytes, *, path: str | None) -> Mapping[str, JsonValue] | Non
         path: where the binding says that they are; None where it does not.
 
     Raises:
-        InvalidResult: there is no object, or none that is as shallow as arguments are.
+        InvalidResult: there is no object, or it is nested too deeply.
     """
     if path is None:
         return None
     value = _at(document, path, name="used_path")
-    if not isinstance(value, dict) or unwritable(value) is not None:
+    if not isinstance(value, dict) or too_deep(value):
         raise InvalidResult(f"the reply has no arguments at used_path {path!r}")
     return value
 

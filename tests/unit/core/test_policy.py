@@ -325,10 +325,13 @@ def test_a_handoff_without_a_cause() -> None:
 def test_no_proposal_at_all() -> None:
     """A decider that cannot be had is a handoff that says so."""
     talk = Driver()
-    talk.turn("hello", Undecided("no proposal in 2 attempts"))
+    talk.turn("hello", Undecided("no proposal in 2 attempts", {"in_all": {"proposals": 0}}))
 
     assert "budget" == talk.cause
     assert "code" == talk.action.versions.model
+    assert '{"detail":"no proposal in 2 attempts","in_all":{"proposals":0}}' == (
+        talk.action.diagnostics_json
+    )
 
 
 def test_a_models_own_text() -> None:

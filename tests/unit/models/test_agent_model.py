@@ -339,6 +339,40 @@ async def test_empty_reply_is_no_answer() -> None:
     assert ("unusable", "the reply was empty") == (found.action, found.diagnostics["unusable"])
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_reply_that_says_it_calls_and_does_not_is_told_so(native: bool) -> None:
+    """Its text may say that something was done which was not, so it is never the answer."""
+    texts = ("I cancelled it.", "It is still there.")
+    lie, truth = texts if native else (f"Final Answer: {one}" for one in texts)
+    made, wire = model_of(says(lie, finish="tool_calls"), says(truth), native_tools=native)
+    driver = driving(made)
+    driver.turn("Cancel it.")
+
+    assert driver.action.answer is not None
+    assert "It is still there." == driver.action.answer.text
+    assert "without a call" in str(wire.asked[1][0].turns)
+
+
+def test_native_call_of_a_model_that_was_given_no_tools_is_not_passed_over() -> None:
+    """In ReAct a call is text; one beside it is told, and the text is not the answer."""
+    lie = says("Final Answer: I cancelled it.", call("get_store_hours"))
+    made, wire = model_of(lie, says("Final Answer: It is still there."), native_tools=False)
+    driver = driving(made)
+    driver.turn("Cancel it.")
+
+    assert driver.action.answer is not None
+    assert "It is still there." == driver.action.answer.text
+    assert "calls are made in text alone" in str(wire.asked[1][0].turns)
+
+
+async def test_calls_in_text_may_end_as_calls() -> None:
+    """A server may take them for what they are."""
+    said = says("Action: get_store_hours\nAction Input: {}", finish="tool_calls")
+    found = await proposal(said, native_tools=False)
+
+    assert ["get_store_hours"] == [one.tool for one in found.calls]
+
+
 async def test_nothing_is_asked_where_nobody_can_answer() -> None:
     """The tool for questions is not shown on other channels."""
     made, wire = model_of(says("Hi."))
@@ -396,6 +430,37 @@ async def test_cost_is_the_sections_price_or_the_list_price(
     found = await proposal(says("Hi.", usage=usage), price=price)
 
     assert cost == found.diagnostics.get("cost")
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(10**400, 5),
+        Usage(12, 10**400),
+        Usage(-1, 5),
+        Usage(12, -1),
+        Usage(2**53 + 1, 0),
+        Usage(12, 5, float("inf")),
+        Usage(12, 5, float("nan")),
+        Usage(12, 5, -0.01),
+    ],
+)
+@pytest.mark.parametrize("price", [Price(input_per_million=2, output_per_million=8), None])
+async def test_senseless_counts_are_not_noted(usage: Usage, price: Price | None) -> None:
+    """They end in no error, and nothing of them is half-believed; the reply itself is sound."""
+    found = await proposal(says("Hi.", usage=usage), price=price)
+
+    assert "answer" == found.action
+    assert not {"input_tokens", "output_tokens", "cost", "currency"} & found.diagnostics.keys()
+
+
+async def test_greatest_count_is_noted() -> None:
+    """The bound itself is a number that can be multiplied."""
+    price = Price(input_per_million=1, output_per_million=0)
+    found = await proposal(says("Hi.", usage=Usage(2**53, 0)), price=price)
+
+    assert 2**53 == found.diagnostics["input_tokens"]
+    assert 2**53 / 1e6 == found.diagnostics["cost"]
 
 
 async def test_reply_that_broke_off_was_paid_for() -> None:

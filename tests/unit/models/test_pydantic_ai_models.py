@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
@@ -19,11 +20,13 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 from structlog.testing import capture_logs
 
 from turnstream.core.envelope import CallFault, Envelope
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
-from turnstream.models.transport import KeptCall, Prompt, Replied, Said
+from turnstream.models.transport import KeptCall, Prompt, Replied, Said, Usage
 
 PROMPT = Prompt("You help.", (Said("user", "Hello."),))
 
@@ -180,3 +183,33 @@ async def test_end_that_is_no_word_is_not_noted() -> None:
     found = await transport(Own(reply)).reply(PROMPT, ())
 
     assert ("unknown", {"finish": "unknown"}) == (found.finish, found.notes)
+
+
+BROKEN: list[tuple[str, ModelResponse]] = [
+    ("parts.1.content", ModelResponse([TextPart("Hi."), TextPart(cast("str", ["hi"]))])),
+    ("parts.0.content", ModelResponse([ThinkingPart(cast("str", 5))])),
+    ("parts.0.tool_name", ModelResponse([ToolCallPart(cast("str", 7), "{}")])),
+    ("model_name", ModelResponse([TextPart("Hi.")], model_name=cast("str", ["m"]))),
+]
+
+
+@pytest.mark.parametrize(("path", "response"), BROKEN)
+async def test_reply_of_other_types_is_a_reply_that_fails(
+    path: str, response: ModelResponse
+) -> None:
+    """A library hands on what a provider wrote; none of it ends in a defect of ours."""
+    response.finish_reason = "stop"
+    with pytest.raises(DeciderUnavailable) as raised:
+        await transport(Own(lambda *_: response)).reply(PROMPT, ())
+
+    assert not isinstance(raised.value, DeciderRefused)
+    assert f"a reply that is not in the documented form ({path})" == str(raised.value)
+
+
+async def test_counts_that_are_no_numbers_are_not_known() -> None:
+    """Nothing multiplies a text by a price."""
+    usage = RequestUsage(input_tokens=cast("int", "12"), output_tokens=5)
+    response = ModelResponse([TextPart("Hi.")], finish_reason="stop", usage=usage)
+    found = await transport(Own(lambda *_: response)).reply(PROMPT, ())
+
+    assert Usage() == found.usage

@@ -5,10 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args, get_type_hints
 
-import orjson
 import pytest
 import structlog
-from pydantic import JsonValue
 
 from tests.agents import calling, wanting
 from tests.catalogs import RULES
@@ -689,24 +687,6 @@ def test_a_newer_record_is_left_for_a_newer_worker() -> None:
     """Whatever it holds: it is not even looked at."""
     with pytest.raises(StateTooNew):
         ConversationFormat().load(b'{"record_version":3,"phase":"dreaming","more":[1]}')
-
-
-async def test_what_a_decision_took_is_published_with_it() -> None:
-    """A time-out, a proposal that broke a rule and the one that was acted on are one decision."""
-    notes: dict[str, JsonValue] = {"input_tokens": 10, "output_tokens": 2}
-    faulty, good = (replace(one, diagnostics=notes) for one in (FAULTY, answer("hours")))
-    bench = Bench(Later(scripted(DOWN, faulty, good)), attempts=3)
-
-    action = action_in(await bench.take(at(0)))
-
-    published = orjson.loads(action.diagnostics_json or "{}")
-    assert {
-        "proposals": 2,
-        "input_tokens": 20,
-        "output_tokens": 4,
-        "failed_attempts": {"unavailable": 1},
-    } == published["in_all"]
-    assert 20 == bench.counted.value("decider_tokens_total", decider="model", direction="in")
 
 
 def test_turns_of_others_are_counted_by_their_role() -> None:

@@ -10,6 +10,7 @@ import structlog
 from pydantic import JsonValue
 
 from tests.agents import RULES, calling, saying, wanting
+from tests.unit.roles.altering import Desk, asked, order_tool
 from tests.unit.roles.bench import (
     NOW,
     Clock,
@@ -21,7 +22,6 @@ from tests.unit.roles.bench import (
     record,
     turn,
 )
-from tests.unit.roles.test_alterations import Desk, asked, order_tool
 from turnstream.core.conversation import Conversation
 from turnstream.core.events import SessionClaims
 from turnstream.core.ports import Proposal, ToolCall, ToolReply
@@ -167,7 +167,15 @@ def test_a_sink_that_fails_stops_no_decision(
     monkeypatch.setattr("turnstream.roles.raw_sink.os.write", write)
     counted = Counted(RULES.catalog)
     lost = counted.metrics.raw_text_lost
-    sink = RawSink(tmp_path / "raw", role="decide", max_bytes=1_000, files=1, lost=lost)
+    sink = RawSink(
+        tmp_path / "raw",
+        role="decide",
+        max_bytes=1_000,
+        files=1,
+        max_age_seconds=60,
+        lost=lost,
+        now_ms=lambda: NOW,
+    )
     logs, _ = decided(
         calling(wanting("lookup_order", "{")), saying("Sorry."), raw=sink, counted=counted
     )

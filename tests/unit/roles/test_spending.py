@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from tests.catalogs import RULES
 from tests.unit.roles.bench import Counted
+from turnstream.core.effects import Undecided
 from turnstream.core.ports import Proposal
 from turnstream.models.scripted import answer
 from turnstream.roles.spending import IN_ALL, Spending, count_spent
@@ -51,6 +52,21 @@ def test_blocked_proposals_and_failed_attempts_are_added_up() -> None:
         "failed_attempts": {"timeout": 1, "unavailable": 1},
         "cost": {"EUR": 0.3, "USD": 1.0},
     } == found.diagnostics[IN_ALL]
+
+
+def test_what_no_proposal_came_of_was_paid_for_all_the_same() -> None:
+    """The end of the attempts says what they took; one that nobody was asked for took nothing."""
+    spending = Spending()
+    assert Undecided("no time") == spending.undecided("no time")
+
+    spending.failure("unavailable", {"input_tokens": 5, "cost": 0.25, "currency": "EUR"})
+    assert {
+        "proposals": 0,
+        "input_tokens": 5,
+        "output_tokens": 0,
+        "failed_attempts": {"unavailable": 1},
+        "cost": {"EUR": 0.25},
+    } == spending.undecided("no proposal").diagnostics[IN_ALL]
 
 
 @pytest.mark.parametrize("amount", [-1, True, "12", None, float("nan"), float("inf"), [1], 10**400])

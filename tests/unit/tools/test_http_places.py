@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnstream.core.carried import differences
-from turnstream.tools.http_places import ELSEWHERE, Places, UnsendableError
+from turnstream.core.carried import NOT_OURS, differences
+from turnstream.tools.http_places import Places, UnsendableError
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -80,6 +80,10 @@ ASKED: dict[str, Any] = {
         (b"/refunds/A-1/p-1-2?v=1&of=A-1&tags=a&tags=1&page=3", ("/",)),
         (b"/orders/A-1/p-1-2/x?v=1&of=A-1&tags=a&tags=1&page=3", ("/",)),
         (b"/orders/A-1/p?v=1&of=A-1&tags=a&tags=1&page=3", ("/part", "/line", "/")),
+        (b"/orders/A-2/p-1-2?v=1&of=A-1&tags=a&tags=1&page=3&order_id=A-1", ("/order_id", "/")),
+        (b"/orders/A-1/p-1-2?v=1&of=A-1&tags=a&tags=1&page=3&order_id=A-2", ("/",)),
+        (b"/orders/A-1/p-1-2?v=1&of=A-1&tags=a&tags=1&page=3&order_id=A-1", ("/",)),
+        (b"/orders/A-1/p-1-2?v=1&of=A-1&tags=a&tags=1&page=3&line=2&part=p-1", ("/",)),
     ],
 )
 def test_an_altered_url_shows(target: bytes, paths: tuple[str, ...]) -> None:
@@ -93,7 +97,12 @@ def test_an_altered_url_shows(target: bytes, paths: tuple[str, ...]) -> None:
         (b"/orders/A-1?v=1", b'{"n":1e2,"t":"\xc3\xa9"}', ()),
         (b"/orders/A-1?v=1", b'{"n":101,"t":"\xc3\xa9"}', ("/n",)),
         (b"/orders/A-1?v=1", b'{"n":100}', ("/t",)),
-        (b"/orders/A-1?v=1", b'{"n":100,"t":"\xc3\xa9","order_id":"A-2"}', ("/order_id",)),
+        (b"/orders/A-1?v=1", b'{"n":100,"t":"\xc3\xa9","order_id":"A-2"}', ("/",)),
+        (b"/orders/A-1?v=1", b'{"n":100,"t":"\xc3\xa9","order_id":"A-1"}', ("/",)),
+        (b"/orders/A-2?v=1", b'{"n":100,"t":"\xc3\xa9","order_id":"A-1"}', ("/order_id", "/")),
+        (b"/orders/A-1?v=1", b'{"n":900,"n":100,"t":"\xc3\xa9"}', ("/n", "/t", "/")),
+        (b"/orders/A-1?v=1", '{"n":100,"t":"é"}'.encode("utf-16"), ("/n", "/t", "/")),
+        (b"/orders/A-1?v=1", b'{"n":100,"t":"\xe9"}', ("/n", "/t", "/")),
         (b"/orders/A-1?v=1&n=100", b'{"n":100,"t":"\xc3\xa9"}', ("/",)),
         (b"/orders/A-1?v=1", b"[1]", ("/n", "/t", "/")),
         (b"/orders/A-1?v=1", b"n=100", ("/n", "/t", "/")),
@@ -109,4 +118,32 @@ def test_an_altered_body_shows(target: bytes, body: bytes, paths: tuple[str, ...
 
 def test_a_get_has_no_body() -> None:
     """One that has a body carries something else."""
-    assert ELSEWHERE in GET.read(b"/orders/A-1/p-1-2?v=1&of=A-1", b"{}", like=ASKED)
+    read = GET.read(b"/orders/A-1/p-1-2?v=1&of=A-1", b"{}", like=ASKED)
+
+    assert NOT_OURS.items() <= read.items()
+
+
+@pytest.mark.parametrize(
+    ("target", "value"),
+    [
+        (b"/o?x=%7B%22a%22:1,%22a%22:2%7D", {"a": 2}),
+        (b"/o?x=18446744073709551617", 2.0**64),
+        (b"/o?x=%FF", "\ufffd"),
+        (b"/o?x=\xff", "\ufffd"),
+        (b"/o?x=" + b"%5B" * 300 + b"%5D" * 300, []),
+    ],
+)
+def test_a_text_of_a_url_is_taken_for_no_other(target: bytes, value: Any) -> None:
+    """Not by a name twice, a number that is near or a character that stands for any."""
+    asked = {"x": value}
+    read = Places("http://h/o", method="GET").read(target, b"", like=asked)
+
+    assert ("/x",) == differences(asked, read)[:1]
+
+
+def test_nothing_else_is_an_argument_without_a_name() -> None:
+    """That argument may be anything that JSON has."""
+    asked: dict[str, Any] = {"": None}
+    read = Places("http://h/o", method="POST").read(b"/o?x=1", b'{"":null}', like=asked)
+
+    assert ("/",) == differences(asked, read)
