@@ -63,7 +63,8 @@ async def test_a_newer_changelog_is_left_to_the_newer_version(
         found = await imprints(lanes)
         assert [(number, 0) for number in range(PARTITIONS)] == [one[:2] for one in found]
         assert {(NEWER, PARTITIONS)} == {(one["format"], one["partitions"]) for *_, one in found}
-        assert {frozenset(lanes.sources)} == {frozenset(one["topics"]) for *_, one in found}
+        named = frozenset([*lanes.sources, f"{topic_prefix}changelog"])
+        assert {named} == {frozenset(one["topics"]) for *_, one in found}
         assert all(one["cluster"] and all(one["topics"].values()) for *_, one in found)
 
         await lanes.produce(40, keys=8, value="now")

@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.integration.deployed import command, deployed, written
 
-REFUSED = 4
+EXIT_FAILED, REFUSED = 3, 4
 NOWHERE = "127.0.0.1:1"
 
 
@@ -96,10 +96,10 @@ async def test_without_a_broker_both_say_so(tmp_path: Path) -> None:
         command("run", "shadow", "-c", str(config)), doctor(config)
     )
 
-    assert REFUSED == status, errors
+    assert EXIT_FAILED == status, errors
     why = f"no Kafka at {NOWHERE} (kafka.bootstrap_servers): connection refused, nothing listens"
     remedy = "start the broker, or correct the address"
-    assert f"start refused: {why}" in errors
+    assert f"the process ends with status 3: {why}" in errors
     assert remedy in errors
     assert "Traceback" not in errors
     assert 1 == sick

@@ -5,8 +5,9 @@ story of one call:
 
 1. checked once more against the live catalog: known tool, permissions, arguments, age;
 2. STARTED is committed before the first byte goes out;
-3. the call, if it is a write only while this process owns the partition for certain; a failed
-   attempt of a repeatable tool is published before it is tried again;
+3. the call, unless it has become too late meanwhile, and if it is a write only while this process
+   owns the partition for certain; a failed attempt of a repeatable tool is published before it is
+   tried again;
 4. DONE, the result and the source offset are committed together.
 
 A process that dies in between leaves STARTED behind. A read or an idempotent tool is then called
@@ -31,7 +32,7 @@ from turnstream.metrics import Metrics
 from turnstream.roles.alterations import Alterations
 from turnstream.roles.calling import ToolCalls, repeatable
 from turnstream.roles.deployment import Deployment, DeploymentError, StreamRole
-from turnstream.roles.gate import Gate, denied, unavailable
+from turnstream.roles.gate import Gate, denied, left_alone, unavailable
 from turnstream.roles.handing import Handoffs
 from turnstream.roles.intake import Intake
 from turnstream.roles.journal import LOST, Execution, journal_format
@@ -67,6 +68,7 @@ class ExecuteHandler:
         metrics: Metrics,
         max_record_bytes: int,
         retention_ms: int,
+        session_seconds: float,
         now_ms: Callable[[], int],
         agents: Mapping[str, HandoffAgent] | None = None,
         raw: RawSink | None = None,
@@ -82,6 +84,8 @@ class ExecuteHandler:
             metrics: where calls are counted.
             max_record_bytes: largest value that readers of results accept.
             retention_ms: how long the journal remembers a call.
+            session_seconds: silence of the group's coordinator after which no process begins
+                anything outside Kafka.
             now_ms: the wall clock.
             agents: queue to the agent that is told of its handoffs.
             raw: where replies go that are no results; nowhere when None.
@@ -114,6 +118,7 @@ class ExecuteHandler:
                 now_ms=now_ms,
             ),
             metrics=metrics,
+            session_seconds=session_seconds,
             now_ms=now_ms,
             raw=raw,
         )
@@ -159,7 +164,7 @@ class ExecuteHandler:
         refused = self._gate.refusal(action, call, tool)
         again = tool is not None and repeatable(tool)
         if refused is None and (state is None or again) and not self._calls.allow(call.tool):
-            refused = _left_alone()
+            refused = left_alone()
         if state is not None and (refused is not None or not again):
             return self._undertakings.settle(record, action, tool=tool, state=state, lane=lane)
         if refused is not None or tool is None:
@@ -227,11 +232,6 @@ class ExecuteHandler:
 def _passed_over(record: Record, state: Execution | None) -> Handled[Execution]:
     """Nothing is to be done here; a record under the same id stays as it is."""
     return Handled(None if state is None else passed(state, record))
-
-
-def _left_alone() -> Ended:
-    message = "the tool has failed too often in a row and is left alone for a while"
-    return Ended("failed", attempts=0, error=ToolError(code="tool_unavailable", message=message))
 
 
 def check_write_timeouts(ruleset: Ruleset, *, grace_seconds: float) -> None:
@@ -303,6 +303,7 @@ def build(deployment: Deployment) -> StreamRole[Execution, Event]:
             metrics=deployment.metrics,
             max_record_bytes=settings.stream.max_record_bytes,
             retention_ms=retention_ms,
+            session_seconds=settings.stream.session_timeout_seconds,
             now_ms=deployment.now_ms,
         ),
         state_format=journal_format(retention_ms=retention_ms),

@@ -88,6 +88,12 @@ def unavailable() -> Ended:
     return Ended("failed", attempts=0, error=error)
 
 
+def left_alone() -> Ended:
+    """The end of a call whose tool has not answered others."""
+    message = "the tool has failed too often in a row and is left alone for a while"
+    return Ended("failed", attempts=0, error=ToolError(code="tool_unavailable", message=message))
+
+
 def denied(code: str, message: str) -> Ended:
     """The end of a call that must not be made."""
     return Ended("denied", attempts=0, error=ToolError(code=code, message=message))

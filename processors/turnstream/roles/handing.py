@@ -2,7 +2,8 @@
 
 The conversation is with people from the moment of the handoff, whatever becomes of this. The story
 is that of a call: STARTED is committed before the first byte goes out, DONE with the source offset.
-An attempt that was cut off is made again with the same message id. Where the agent cannot be told,
+An attempt that was cut off is made again with the same message id. The journal counts the attempts:
+one whose reply ends the process is not told again at every start. Where the agent cannot be told,
 the log and a metric say so, and nothing else changes.
 """
 
@@ -32,6 +33,11 @@ _FIRST_SECONDS: Final = 0.5
 _LONGEST_SECONDS: Final = 10.0
 """Waits between two attempts: an agent that restarts is reached, a partition is not held for long.
 """
+
+_CUT_OFF: Final = 3
+"""Attempts beyond those of the definition: restarts that have nothing to do with the agent."""
+
+_TOO_OLD: Final = "the handoff was too old to be told"
 
 
 class Handoffs:
@@ -78,15 +84,20 @@ class Handoffs:
             return Handled(passed(state, record))
         handoff = cast("HandoffPayload", action.handoff)
         attempt = state.attempts if state is not None else 0
-        if self._now_ms() >= action.decided_at + self._retention_ms:
-            return self._ended(record, action, attempt, fault="the handoff was too old to be told")
+        if self._too_old(action):
+            return self._ended(record, action, attempt, fault=_TOO_OLD)
         definition = cast("RemoteAgent", self._catalog.queues[handoff.queue].agent)
-        last = attempt + definition.attempts
+        last = definition.attempts + min(attempt, _CUT_OFF)
+        if attempt >= last:
+            return self._ended(record, action, attempt, fault="it was cut off too often")
         while True:
             attempt += 1
             await failpoints.reach("before_started")
             await lane.commit(_key(record, action), self._started(action, attempt))
             await failpoints.reach("after_started")
+            # The brokers may have been away for minutes meanwhile. This attempt has not gone out.
+            if self._too_old(action):
+                return self._ended(record, action, attempt - 1, fault=_TOO_OLD)
             work = self._agents[handoff.queue].tell(_notice(record, action))
             if failpoints.armed is not None:
                 work = failpoints.armed.during("during_call", work)
@@ -121,6 +132,10 @@ class Handoffs:
         self._metrics.agent_told(told=False)
         log.error("nobody knows whether an agent was told of a handoff", queue=name[len(_QUEUE) :])
         return True
+
+    def _too_old(self, action: ActionEvent) -> bool:
+        """Whether the journal may have forgotten a handoff: it could be told a second time."""
+        return self._now_ms() >= action.decided_at + self._retention_ms
 
     def _started(self, action: ActionEvent, attempts: int) -> Execution:
         handoff = cast("HandoffPayload", action.handoff)

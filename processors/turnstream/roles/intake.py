@@ -16,7 +16,7 @@ from turnstream.stream.codec import Codec, MalformedValue
 from turnstream.stream.contracts import EVENTS
 from turnstream.stream.deadletter import addressee, origin_of
 from turnstream.stream.partitioner import Partitioner
-from turnstream.stream.topic_definitions import RoleName
+from turnstream.stream.topic_definitions import RoleName, readers_of
 
 _LONGEST_KEY: Final = 512
 """Longest conversation id in bytes of UTF-8: it is the key of every record and in every event."""
@@ -64,6 +64,7 @@ class Intake:
         """
         self._codec = codec
         self._models = {physical: EVENTS[logical] for physical, logical in topics.items()}
+        self._readers = {physical: readers_of(logical) for physical, logical in topics.items()}
         self._role = role
         self._follows = follows
         self._partitions = partitions
@@ -127,7 +128,7 @@ class Intake:
         Raises:
             ForAnotherRole: it was for another.
         """
-        role = addressee(record.headers, topic=record.topic)
+        role = addressee(record.headers, topic=record.topic, readers=self._readers[record.topic])
         if role is None or role == self._follows:
             return False
         if role != self._role:

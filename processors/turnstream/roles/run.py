@@ -19,8 +19,8 @@ from turnstream.stream import Security, StreamSettings, topic_definitions
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.observer import Observer
 from turnstream.stream.reachability import why_unreachable
-from turnstream.stream.registry import SchemasUnavailable
-from turnstream.stream.role import StartRefused, end_process
+from turnstream.stream.registry import SchemasAway, SchemasUnavailable
+from turnstream.stream.role import LaneFailed, StartRefused, end_process
 
 log = structlog.get_logger(__name__)
 
@@ -111,8 +111,9 @@ async def check_topics(topics: Sequence[str], settings: Settings) -> None:
         settings: the deployment's.
 
     Raises:
-        StartRefused: the broker cannot be reached, a topic is missing, or a partition count is not
-            the configured one.
+        LaneFailed: the brokers are away.
+        StartRefused: the broker refuses this client, a topic is missing, or a partition count is
+            not the configured one.
     """
     kafka = settings.kafka
     options: dict[str, Any] = {**kafka.client_options(), "request_timeout_ms": _REQUEST_MS}
@@ -122,7 +123,8 @@ async def check_topics(topics: Sequence[str], settings: Settings) -> None:
         await admin.start()
         described = await admin.describe_topics([*topics, *schemas])
     except (KafkaError, OSError) as error:
-        raise StartRefused(str(await why_unreachable(options, error))) from error
+        why = await why_unreachable(options, error)
+        raise (StartRefused if why.lasting else LaneFailed)(str(why)) from error
     finally:
         await admin.close()
     counts = {topic["topic"]: len(topic["partitions"]) for topic in described}
@@ -155,7 +157,8 @@ def tune_collector() -> None:
 def run(name: RoleName, settings: Settings) -> NoReturn:
     """Run a role until it is told to stop.
 
-    Exits `EXIT_REFUSED` when topics or schemas are not as they must be.
+    Exits `EXIT_REFUSED` when topics or schemas are not as they must be, `EXIT_FAILED` when brokers
+    or the registry are away.
 
     Raises:
         CatalogError: the catalog cannot be used.
@@ -182,8 +185,10 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
     )
     try:
         asyncio.run(_prepared(deployment, role))
-    except StartRefused as error:
+    except (LaneFailed, StartRefused) as error:
         end_process(error)
+    except SchemasAway as error:
+        end_process(LaneFailed(str(error)))
     except SchemasUnavailable as error:
         end_process(StartRefused(str(error)))
     heartbeat = Heartbeat()

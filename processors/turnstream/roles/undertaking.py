@@ -17,7 +17,7 @@ from turnstream.core.ports import ToolCall, ToolReply
 from turnstream.core.publications import ActionEvent, CallPayload
 from turnstream.metrics import Metrics
 from turnstream.roles.calling import ToolCalls, pause, repeatable
-from turnstream.roles.gate import Gate, arguments_of
+from turnstream.roles.gate import Gate, arguments_of, left_alone
 from turnstream.roles.journal import Execution
 from turnstream.roles.publishing import traceparent_of
 from turnstream.roles.raw_sink import RawSink
@@ -38,6 +38,7 @@ class Undertakings:
         gate: Gate,
         reports: Reporter,
         metrics: Metrics,
+        session_seconds: float,
         now_ms: Callable[[], int],
         raw: RawSink | None = None,
     ) -> None:
@@ -48,6 +49,8 @@ class Undertakings:
             gate: says whether a call may still be made.
             reports: turns ends into what is committed.
             metrics: where calls are counted.
+            session_seconds: silence of the group's coordinator after which no process begins
+                anything outside Kafka.
             now_ms: the wall clock.
             raw: where replies go that are no results; nowhere when None.
         """
@@ -55,6 +58,7 @@ class Undertakings:
         self._gate = gate
         self._reports = reports
         self._metrics = metrics
+        self._session_seconds = session_seconds
         self._now_ms = now_ms
         self._raw = raw
 
@@ -67,10 +71,14 @@ class Undertakings:
         attempt: int,
         lane: LaneContext[Execution],
     ) -> Handled[Execution]:
-        """Write down that the call is about to be made, then make it."""
+        """Write down that the call is about to be made, then make it if it still may be made."""
         await failpoints.reach("before_started")
         await lane.commit(_key(record, action), self._reports.started(action, attempt))
         await failpoints.reach("after_started")
+        # The brokers may have been away for minutes meanwhile. Nothing has gone out yet.
+        refused = self._refusal(action, tool)
+        if refused is not None:
+            return self.end(record, action, replace(refused, attempts=attempt - 1))
         return await self.go_on(
             record, action, tool=tool, attempt=attempt, perhaps_done=False, lane=lane
         )
@@ -110,10 +118,18 @@ class Undertakings:
             )
             await failpoints.reach("after_restarted")
             await lane.rest(wait)
-            # The wait may have been longer than asked for, and others have called meanwhile.
-            if self._now_ms() >= call.deadline_at or not self._calls.allow(call.tool):
+            # The commit and the wait may have been long, and others have called meanwhile.
+            if self._gate.refusal(action, call, tool) or not self._calls.allow(call.tool):
                 return await self._concluded(record, action, ended, tool=tool, lane=lane)
             self._metrics.tool_retried(call.tool)
+
+    def _refusal(self, action: ActionEvent, tool: Tool) -> Ended | None:
+        """Why a call that was allowed must not be made any more."""
+        call = cast("CallPayload", action.call)
+        refused = self._gate.refusal(action, call, tool)
+        if refused is None and self._calls.left_alone(call.tool):
+            return left_alone()
+        return refused
 
     async def _attempt(
         self,
@@ -175,11 +191,11 @@ class Undertakings:
     ) -> Handled[Execution]:
         """Ask what became of a call; make it again only if it certainly was not carried out."""
         call = cast("CallPayload", action.call)
-        # The service may still be at work on it: not found would then be no last word.
-        over_at = state.updated_at + tool.timeout_seconds * 1000
-        left = min((over_at - self._now_ms()) / 1000, tool.timeout_seconds)
-        if left > 0:
-            await lane.rest(left)
+        # The service may still be at work on it: not found would then be no last word. When it was
+        # begun the journal does not tell: its time is that before the commit, by another clock
+        # perhaps. A former owner that was replaced early, as a static member may be, begins a write
+        # for the rest of its session at most, so all of this is waited for, from now on.
+        await lane.rest(self._session_seconds + tool.timeout_seconds)
         found = await self._calls.reconcile(_request(record, action, call), tool=tool, lane=lane)
         attempts = state.attempts
         if found.verdict == "found" and found.reply is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,23 @@ async def started(client: AIOKafkaConsumer | AIOKafkaProducer) -> AsyncGenerator
         await client.start()
         yield
     finally:
-        await client.stop()
+        await stopped(client)
+
+
+async def stopped(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
+    """Stop a client.
+
+    While brokers are away, aiokafka lets out the cancellation of a task of its own. It would pass
+    for one of the caller, who has an error to tell.
+    """
+    stopping = asyncio.ensure_future(client.stop())
+    try:
+        await asyncio.wait({stopping})
+    except asyncio.CancelledError:
+        stopping.cancel()
+        raise
+    if not stopping.cancelled():
+        stopping.result()
 
 
 async def partition_counts(

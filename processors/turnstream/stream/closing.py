@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 
 class ClosedKeys:
-    """Closed keys with a record, each waiting for one topic's prefix at a time."""
+    """Closed keys with a record, each waiting for one topic's prefix at a time.
+
+    A key that closes again and again while a prefix stands still is one entry of that topic.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[int, bytes]]] = {}
+        self._offsets: dict[str, dict[bytes, int]] = {}
+        """Topic to the offset that each key in its heap waits for; the heap may have an older one.
+        """
 
     def __len__(self) -> int:
         """Return the number of keys waiting."""
@@ -38,7 +44,10 @@ class ClosedKeys:
         for topic, offset in watermarks.items():
             prefix = prefixes.get(topic)
             if prefix is not None and offset >= prefix:
-                heapq.heappush(self._waiting.setdefault(topic, []), (offset, key))
+                offsets = self._offsets.setdefault(topic, {})
+                if key not in offsets:
+                    heapq.heappush(self._waiting.setdefault(topic, []), (offset, key))
+                offsets[key] = offset
                 return True
         return False
 
@@ -46,5 +55,18 @@ class ClosedKeys:
         """Yield and drop the keys whose topic has passed them; other topics may still need them."""
         for topic, heap in self._waiting.items():
             prefix = prefixes.get(topic, 0)
+            offsets = self._offsets[topic]
             while heap and heap[0][0] < prefix:
-                yield heapq.heappop(heap)[1]
+                _, key = heap[0]
+                if offsets[key] >= prefix:
+                    heapq.heapreplace(heap, (offsets[key], key))
+                    continue
+                heapq.heappop(heap)
+                del offsets[key]
+                yield key
+
+    def has_passed(self, prefixes: Mapping[str, int]) -> bool:
+        """Tell whether `passed` would have something to look at."""
+        return any(
+            heap and heap[0][0] < prefixes.get(topic, 0) for topic, heap in self._waiting.items()
+        )

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import InvalidProducerIdMapping, ProducerFenced
 
 from turnstream.stream import failpoints
-from turnstream.stream.imprint import IMPRINT_KEY
+from turnstream.stream.imprint import IMPRINT_KEY, renewed
 from turnstream.stream.outage import answered_within, away
 from turnstream.stream.role import LaneFailed
 from turnstream.stream.source import Entry, Work
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from turnstream.stream.transaction import TransactionalProducer
 
 S = TypeVar("S")
+
+_IDLE_SECONDS: Final = 86_400.0
+"""An idle lane commits what it has committed before once in that time. A broker forgets the
+transactional id of a producer that has not been heard of for transactional.id.expiration.ms, a week
+unless set otherwise, and would then refuse the lane's next transaction."""
 
 
 class Committer(Generic[S]):
@@ -70,6 +75,7 @@ class Committer(Generic[S]):
         self._idle = asyncio.Event()
         self._idle.set()
         self._urgent = False
+        self._draining = False
         self._loop: asyncio.Task[None] | None = None
 
     def start(self, sources: Mapping[str, Source[S]]) -> None:
@@ -79,7 +85,10 @@ class Committer(Generic[S]):
             sources: Those of the lane, by topic, positioned at their committed offsets.
         """
         self._sources = sources
-        if self._imprint == self._states.store.imprint:
+        former = self._states.store.imprint
+        if self._imprint is not None and self._imprint != former:
+            self._imprint = renewed(self._imprint, former=former)
+        if self._imprint == former:
             self._imprint = None
         if any(source.passed for source in sources.values()):
             self.commit_prefixes()
@@ -88,9 +97,8 @@ class Committer(Generic[S]):
     def add(self, work: Work[S]) -> None:
         """Take finished work; it goes into one of the next transactions, in order."""
         self._finished.append(work)
-        if not self._wake.is_set():
-            self._wake.set()
-            self._idle.clear()
+        self._wake.set()
+        self._idle.clear()
 
     def commit_prefixes(self) -> None:
         """Begin a transaction although no work has been added: a prefix has moved without any."""
@@ -102,8 +110,9 @@ class Committer(Generic[S]):
         self._urgent = True
 
     async def drain(self) -> None:
-        """Wait until everything finished is committed."""
+        """Wait until everything finished is committed; removals are left to who comes next."""
         self._urgent = True
+        self._draining = True
         await self._idle.wait()
 
     async def stop(self) -> None:
@@ -119,15 +128,19 @@ class Committer(Generic[S]):
         what = f"the transaction of lane {self._partition}"
         try:
             while True:
-                await self._wake.wait()
+                await self._work()
+                self._idle.clear()
                 if gap and not self._urgent:
                     await asyncio.sleep(gap)
                 self._urgent = False
                 async with answered_within(limit, role=self._role, what=what):
                     await self._transact(self._take())
-                if not self._finished and not any(map(_has_finished, self._sources.values())):
+                sources = self._sources.values()
+                if self._finished or any(each.has_finished or each.passed for each in sources):
+                    continue
+                self._idle.set()
+                if self._draining or not self._states.has_removable(self._prefixes()):
                     self._wake.clear()
-                    self._idle.set()
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the process ends
@@ -135,10 +148,42 @@ class Committer(Generic[S]):
             failure.__cause__ = error
             self._role.fail(failure)
 
+    async def _work(self) -> None:
+        """Wait until there is something to commit, or it is time to be heard of again."""
+        if self._wake.is_set():
+            return
+        try:
+            async with asyncio.timeout(_IDLE_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            for source in self._sources.values():
+                source.passed = True
+            self.commit_prefixes()
+
+    def _prefixes(self) -> dict[str, int]:
+        return {topic: source.prefix for topic, source in self._sources.items()}
+
     def _why(self, error: BaseException) -> str:
+        settings = self._role.settings
+        if (forgotten := _among_causes(error, InvalidProducerIdMapping)) is not None:
+            return (
+                f"{forgotten!r}: the broker has forgotten its transactional id, as it does when "
+                f"nothing was committed for transactional.id.expiration.ms: the process was "
+                f"suspended, or that is set to less than {_IDLE_SECONDS / 3_600:g} hours"
+            )
+        if (fenced := _among_causes(error, ProducerFenced)) is not None:
+            name = settings.instance_id
+            twin = (
+                f"; if another process uses stream.group_instance_id {name!r} as well, give each "
+                f"process its own"
+            )
+            return (
+                f"{fenced!r}: another process has taken the partition over, or the broker has "
+                f"ended a transaction that was open for more than "
+                f"{settings.transaction_timeout_ms / 1000:g} s{twin if name is not None else ''}"
+            )
         if isinstance(error, LaneFailed):
             return str(error)
-        settings = self._role.settings
         if isinstance(error, TimeoutError):
             servers = f"{settings.bootstrap_servers} (kafka.bootstrap_servers)"
             if away(self._role):
@@ -150,17 +195,6 @@ class Committer(Generic[S]):
             return (
                 f"the brokers of {servers} answer, but have not ended its transaction within "
                 f"{settings.request_timeout_ms / 1000:g} s; look for partitions without a leader"
-            )
-        if isinstance(error, ProducerFenced):
-            name = settings.instance_id
-            twin = (
-                f"; if another process uses stream.group_instance_id {name!r} as well, give each "
-                f"process its own"
-            )
-            return (
-                f"{error!r}: another process has taken the partition over, or the broker has ended "
-                f"a transaction that was open for more than "
-                f"{settings.transaction_timeout_ms / 1000:g} s{twin if name is not None else ''}"
             )
         return repr(error)
 
@@ -204,8 +238,7 @@ class Committer(Generic[S]):
         self._batch_publications(taken, letters=letters, batches=batches)
         # Step 3
         last = {work.key: work for work in taken if work.stateful}
-        prefixes = {topic: source.prefix for topic, source in self._sources.items()}
-        records = self._states.records(last, prefixes=prefixes)
+        records = self._states.records(last, prefixes=self._prefixes())
         imprint = self._batch_states(records, batches=batches)
         if batches.records or offsets:
             await self._publish(batches, offsets)
@@ -352,5 +385,8 @@ def _letters(
     return letters, eased
 
 
-def _has_finished(source: Source[S]) -> bool:
-    return source.has_finished
+def _among_causes(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """Find what aiokafka has wrapped, and who sent a batch has wrapped once more."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__
+    return error

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 import orjson
 
 from turnstream import __version__
-from turnstream.stream.topic_definitions import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from turnstream.stream.handler import DeadLetterReason, Headers, Record
 
@@ -118,23 +117,26 @@ def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Place | None:
         return None  # headers that only look like ours: the record stands for itself
 
 
-def addressee(headers: Iterable[tuple[str, bytes | None]], *, topic: str) -> str | None:
+def addressee(
+    headers: Iterable[tuple[str, bytes | None]], *, topic: str, readers: Collection[str]
+) -> str | None:
     """The one role that a replayed record is for; None: all.
 
     Anybody may write headers. Only a whole origin in the same topic, as a replay has it, makes a
-    record one role's, and only a role that there is: with any other header the record is handled
-    by all, since what none of them took would be lost.
+    record one role's, and only a role that reads the topic: with any other header the record is
+    handled by all, since what none of them took would be lost.
 
     Args:
         headers: The record's.
         topic: Physical topic of the record.
+        readers: The roles that read it.
     """
     named = origin_fields(headers).get("for")
     if named is None:
         return None
     origin = origin_of(headers)
     role = named.decode("utf-8", "replace")
-    return role if role in ROLES and origin is not None and origin.topic == topic else None
+    return role if role in readers and origin is not None and origin.topic == topic else None
 
 
 def given_up_before(headers: Iterable[tuple[str, bytes | None]]) -> int:

@@ -24,6 +24,16 @@ _UNKNOWN: Final = frozenset({25, 82})
 _JOIN: Final = 11
 
 
+def passed_seconds() -> float:
+    """Return the seconds of a steady clock that goes on while the machine is suspended.
+
+    Sessions end meanwhile as well. Where there is no such clock, one that stands still must do.
+    """
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
 class Heartbeats:
     """When the group's coordinator was last heard of.
 
@@ -36,15 +46,17 @@ class Heartbeats:
     The consumer's thread notes, any thread asks.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Callable[[], float] | None = None) -> None:
         """Begin without a heartbeat, as if a broker had answered just now: the start asks them.
 
         Args:
-            clock: Seconds of a steady clock.
+            clock: Seconds of a steady clock; `None` for the machine's.
         """
-        self._clock = clock
+        self._clock = clock or passed_seconds
+        # While the machine is suspended nobody asks: no broker is silent for that.
+        self._awake_clock = clock or time.monotonic
         self._sent_at: float | None = None
-        self._heard_at = clock()
+        self._heard_at = self._awake_clock()
 
     def answered(self, sent_at: float) -> None:
         """Take note that a heartbeat, sent at that time of the clock, was answered."""
@@ -56,7 +68,7 @@ class Heartbeats:
 
     def silence(self) -> float:
         """Return the seconds since a broker last answered a heartbeat, a fetch or the like."""
-        return self._clock() - self._heard_at
+        return self._awake_clock() - self._heard_at
 
     def listen(self, client: AIOKafkaClient) -> None:
         """Watch what a consumer's brokers answer."""
@@ -64,7 +76,7 @@ class Heartbeats:
 
         async def heard(*arguments: Any, **options: Any) -> Any:
             response = await send(*arguments, **options)
-            self._heard_at = self._clock()
+            self._heard_at = self._awake_clock()
             return response
 
         client.send = heard

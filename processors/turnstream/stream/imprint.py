@@ -1,10 +1,10 @@
 """What a changelog says of itself: the version of its format, and what it is for.
 
-That is, for how many partitions and for which source topics, by the ids that tell a topic from
-another one that has its name later. One record in each partition, in the first transaction that a
-lane makes there. Its key cannot be that of a state: keys are UTF-8, in which the byte FF does not
-occur. It is never removed, so it survives every compaction; who finds none has a changelog from
-before there was one, of format 1.
+That is, for how many partitions and for which topics, itself among them, by the ids that tell a
+topic from another one that has its name later. One record in each partition, in the transaction in
+which the group's first offsets are committed. Its key cannot be that of a state: keys are UTF-8, in
+which the byte FF does not occur. It is never removed, so it survives every compaction; who finds
+none has a changelog from before there was one, of format 1.
 """
 
 from __future__ import annotations
@@ -26,36 +26,62 @@ IMPRINT_KEY: Final = b"\xffturnstream.imprint"
 _UNTOLD: Final = TopicIds()
 
 
-def imprint_of(partitions: int, sources: TopicIds = _UNTOLD) -> bytes:
+def imprint_of(partitions: int, topics: TopicIds = _UNTOLD) -> bytes:
     """Return what this program writes into a changelog.
 
     Args:
         partitions: How many it has.
-        sources: The source topics, as far as the broker tells.
+        topics: The source topics and the changelog, as far as the broker tells.
     """
     said: dict[str, Any] = {"format": FORMAT, "partitions": partitions}
-    if sources.ids:
-        said |= {"cluster": sources.cluster_id, "topics": dict(sorted(sources.ids.items()))}
+    if topics.ids:
+        said |= {"cluster": topics.cluster_id, "topics": dict(sorted(topics.ids.items()))}
     return orjson.dumps(said)
 
 
-def recreated(value: bytes | None, sources: TopicIds) -> frozenset[str]:
-    """Return the source topics that are not those that a changelog was written for.
+def recreated(value: bytes | None, topics: TopicIds) -> frozenset[str]:
+    """Return the topics that are not those that a changelog was written for.
 
     In another cluster all have other ids, whatever they hold: there a copy of the same records is
     the topic.
 
     Args:
         value: What the changelog says of itself, checked; `None` or empty where it says nothing.
-        sources: The source topics, as they are.
+        topics: The source topics and the changelog, as they are.
     """
-    said = orjson.loads(value) if value else {}
-    topics = said.get("topics")
-    if not isinstance(topics, dict) or said.get("cluster") != sources.cluster_id:
+    known = _known(value)
+    if known.cluster_id != topics.cluster_id:
         return frozenset()
     return frozenset(
-        topic for topic, found in sources.ids.items() if topics.get(topic, found) != found
+        topic for topic, found in topics.ids.items() if known.ids.get(topic, found) != found
     )
+
+
+def renewed(value: bytes, *, former: bytes | None) -> bytes:
+    """Return an imprint that knows as well the topics that only the former one knows.
+
+    A broker may not tell an id for a while: a topic without one would pass for any later.
+
+    Args:
+        value: What this program writes.
+        former: What the changelog says of itself, checked; `None` or empty where it says nothing.
+    """
+    before = _known(former)
+    if not before.ids:
+        return value
+    now = _known(value)
+    if now.ids and now.cluster_id != before.cluster_id:
+        return value
+    ids = {**before.ids, **now.ids}
+    return imprint_of(orjson.loads(value)["partitions"], TopicIds(before.cluster_id, ids))
+
+
+def _known(value: bytes | None) -> TopicIds:
+    said = orjson.loads(value) if value else {}
+    topics, cluster = said.get("topics"), said.get("cluster")
+    if not isinstance(topics, dict) or not isinstance(cluster, str):
+        return TopicIds()
+    return TopicIds(cluster, topics)
 
 
 def check_imprint(

@@ -38,6 +38,11 @@ _SURE_PART: Final = 0.75
 the same. The rest is for what clocks and networks add, and for the way from the look at the clock
 to the first byte."""
 
+_FIRED_KEYS: Final = 500
+"""Keys whose timers are looked at in one go, others ten times a second after them. All that were
+due after a long stop, at once, held up an open transaction until the broker had ended it: the lane
+was fenced, the process ended with nothing of them committed, and so did each start after it."""
+
 
 class UnusableOutcome(Exception):
     """A handler's outcome cannot be committed: a fault of the handler, treated like one."""
@@ -358,22 +363,23 @@ class Lane(Generic[S]):
         """Publish the timers that are due and not overtaken by a backlog.
 
         Returns:
-            Whether a timer is due but records older than it may still be unhandled: the end
-            offsets of the sources must be observed.
+            Whether a timer is due still. It waits for its turn, or because records older than it
+            may be unhandled: the end offsets of the sources must be observed.
         """
         for source in self.sources.values():
             source.distrust(now)
-        due = self.states.timers.earliest()
+        due = self.states.earliest_timer()
         if due is None or due > now:
             return False
         through = self.handled_through()
         # At the bound the backlog waits for what expires, so that must not wait for the backlog.
         until = now if self.full else min(now, through)
-        for key, timer in self.states.fire(until, through=through):
+        for key, timer in self.states.fire(until, through=through, keys=_FIRED_KEYS):
             lost = key in self.states.unreadable
             if lost and self.states.parked:
                 # A parked record may be before what this key has handled, and how far that is
-                # cannot be read: without the key's record it could all be handled once more.
+                # cannot be read: without the key's record it could all be handled once more. No key
+                # is parked or freed while a lane is open, and an opening sets all timers anew.
                 continue
             work: Work[S] = Work(key)
             publication = None if lost else self._role.handler.timer(key, timer)
@@ -382,5 +388,5 @@ class Lane(Generic[S]):
             else:
                 work.publications = (publication,)
             self._committer.add(work)
-        due = self.states.timers.earliest()
+        due = self.states.earliest_timer()
         return due is not None and due <= now

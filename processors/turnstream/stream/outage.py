@@ -1,4 +1,4 @@
-"""Waiting while the brokers are away: a limit that runs only while they answer."""
+"""Brokers that are away: which errors say so, and a limit that runs only while they answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +22,16 @@ at other addresses by now, a client that only knows the former ones would wait f
 
 _LOOK_SECONDS: Final = 1.0
 """Time between two looks at brokers that are away: how late their return is noticed."""
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Tell whether an error says that the brokers cannot be used now, but may be later.
+
+    aiokafka does not call it retriable when it has given up waiting for them.
+    """
+    return isinstance(error, KafkaTimeoutError) or (
+        isinstance(error, KafkaError) and bool(error.retriable)
+    )
 
 
 def away(role: Role[Any]) -> bool:

@@ -17,7 +17,7 @@ from turnstream.stream.lane import Lane
 from turnstream.stream.liveness import Stalls
 from turnstream.stream.outage import away
 from turnstream.stream.restore import restore
-from turnstream.stream.resuming import check_same, resume_at
+from turnstream.stream.resuming import check_changelog, check_same, resume_at
 from turnstream.stream.role import LaneFailed
 from turnstream.stream.source import Source
 from turnstream.stream.takeover import step
@@ -148,7 +148,7 @@ class Ownership(Generic[S]):
             partitions[-1], changelog=self._settings.changelog, partitions=self.partitions
         )
         async with step("the ids of the topics"):
-            topics = await positions.topics(self._settings.sources)
+            topics = await positions.topics([*self._settings.sources, self._settings.changelog])
         # 1. Fence: open the lanes. The former owner can commit nothing from here on, and what it
         #    had open is ended, so what is committed now is all there will be.
         await failpoints.reach("before_fence")
@@ -190,6 +190,14 @@ class Ownership(Generic[S]):
         async with step("the committed and first offsets"):
             committed = await positions.committed(tps)
             beginnings = await positions.beginnings(tps)
+        for partition, state in states.items():
+            check_changelog(
+                partition,
+                position=state.records.position,
+                committed=committed,
+                another=self._settings.changelog in others[partition],
+                settings=self._settings,
+            )
         for tp in tps:
             check_same(
                 tp,
@@ -346,9 +354,12 @@ class Ownership(Generic[S]):
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
                 ticks += 1
-                now = self._role.now_ms()
-                waiting = [lane.fire_timers(now) for lane in self._lanes.values()]
-                if ticks % (_OBSERVE_TICKS if any(waiting) else _IDLE_TICKS) == 0:
+                waiting = False
+                for lane in self._lanes.values():
+                    waiting |= lane.fire_timers(self._role.now_ms())
+                    # Others get their turn, above all the transactions that are open meanwhile.
+                    await asyncio.sleep(0)
+                if ticks % (_OBSERVE_TICKS if waiting else _IDLE_TICKS) == 0:
                     self.observe_ends = True
                 if ticks % _LOOK_TICKS == 0:
                     self._look()

@@ -13,6 +13,7 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 
+from turnstream.stream.outage import is_outage
 from turnstream.stream.role import StartRefused
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def refusing(settings: StreamSettings) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        if error.retriable:
+        if is_outage(error):
             raise
         remedy = missing_right(error, settings=settings)
         why = "does not answer what a start asks" if remedy is None else "does not allow this user"

@@ -23,6 +23,8 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
+from turnstream.stream.outage import is_outage
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,6 +52,8 @@ class Unreachable:
     """Where, and what failed."""
     remedy: str
     """What to do."""
+    lasting: bool = False
+    """Whether it is so until somebody changes something: else another try may find it otherwise."""
 
     def __str__(self) -> str:
         return f"{self.detail}; {self.remedy}"
@@ -63,6 +67,8 @@ class _Fault:
     remedy: str
     speaks: bool = False
     """Whether a Kafka broker has answered."""
+    lasting: bool = False
+    """See `Unreachable`."""
 
 
 async def why_unreachable(
@@ -92,6 +98,7 @@ async def why_unreachable(
         return Unreachable(
             f"Kafka at {servers} ({_SETTING}) answers, but not to this: {_named(error)}",
             "try again, and look at the broker's log; `turnstream doctor` tells more",
+            lasting=isinstance(error, KafkaError) and not is_outage(error),
         )
     several = len(faults) > 1
     whats = [f"{at}: {fault.what}" if several else fault.what for at, fault in faults]
@@ -100,7 +107,11 @@ async def why_unreachable(
     where = f"no Kafka at {servers} ({_SETTING})"
     if any(fault.speaks for _, fault in faults):
         where = f"Kafka at {servers} ({_SETTING}) cannot be used"
-    return Unreachable(f"{where}: {'; '.join(whats)}", "; ".join(reversed(todo)))
+    return Unreachable(
+        f"{where}: {'; '.join(whats)}",
+        "; ".join(reversed(todo)),
+        lasting=all(fault.lasting for _, fault in faults),
+    )
 
 
 async def _fault(host: str, port: int, security: Mapping[str, Any]) -> _Fault | None:
@@ -116,6 +127,7 @@ async def _fault(host: str, port: int, security: Mapping[str, Any]) -> _Fault | 
             f"its certificate is not trusted ({error.verify_message})",
             "name the authority that signed it in kafka.ssl_cafile, and the broker by a name that "
             "its certificate has",
+            lasting=True,
         )
     except ssl.SSLError as error:
         return _Fault(
@@ -129,6 +141,7 @@ async def _fault(host: str, port: int, security: Mapping[str, Any]) -> _Fault | 
             f"{security.get('sasl_mechanism')} ({type(error).__name__})",
             "check kafka.sasl_username, kafka.sasl_password and kafka.sasl_mechanism",
             speaks=True,
+            lasting=True,
         )
     except TimeoutError:
         return _Fault(

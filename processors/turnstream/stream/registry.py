@@ -32,6 +32,7 @@ from turnstream.stream.contracts import (
     read_schema,
     subject_of,
 )
+from turnstream.stream.outage import is_outage
 
 _log = structlog.get_logger(__name__)
 
@@ -43,6 +44,10 @@ _MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 class SchemasUnavailable(TurnstreamError):
     """The schemas topic or the registry fails; the message says what to do."""
+
+
+class SchemasAway(SchemasUnavailable):
+    """They do not answer now; another try may find them."""
 
 
 class SchemasTopic:
@@ -87,7 +92,7 @@ class SchemasTopic:
             async with asyncio.timeout(_LOOKUP_SECONDS):
                 records = await self._read_to_end()
         except (KafkaError, TimeoutError) as error:
-            raise SchemasUnavailable(
+            raise _kind(error)(
                 f"cannot read topic {self._topic!r} ({error!r}): is the broker up, and has "
                 "`turnstream topics apply` been run?"
             ) from error
@@ -106,7 +111,7 @@ class SchemasTopic:
                     await producer.send(self._topic, value=text.encode(), key=key.encode())
                 await producer.flush()
         except (KafkaError, TimeoutError) as error:
-            raise SchemasUnavailable(
+            raise _kind(error)(
                 f"cannot write to topic {self._topic!r} ({error!r}): is the broker up, and has "
                 "`turnstream topics apply` been run?"
             ) from error
@@ -143,6 +148,11 @@ class SchemasTopic:
         if actual != key:
             _log.warning("schema_record_misfiled", topic=self._topic, key=key, fingerprint=actual)
         return actual == key
+
+
+def _kind(error: KafkaError | TimeoutError) -> type[SchemasUnavailable]:
+    passes = isinstance(error, TimeoutError) or is_outage(error)
+    return SchemasAway if passes else SchemasUnavailable
 
 
 class RegistryClient:
@@ -251,14 +261,14 @@ class RegistryClient:
                     method, self._url + path, content=body, headers=headers, auth=auth
                 )
         except httpx.HTTPError as error:
-            raise SchemasUnavailable(
+            raise SchemasAway(
                 f"schema registry {self._url} does not answer ({type(error).__name__})"
             ) from error
 
     def _json(self, response: httpx.Response) -> dict[str, Any]:
         path = response.request.url.path
         if response.is_error:
-            raise SchemasUnavailable(
+            raise (SchemasAway if response.is_server_error else SchemasUnavailable)(
                 f"schema registry {self._url} refused {path}: {response.status_code} "
                 f"{response.text[:300]}"
             )

@@ -13,6 +13,7 @@ from aiokafka.structs import TopicPartition
 
 from turnstream.stream import failpoints
 from turnstream.stream.changelog import identify
+from turnstream.stream.clients import stopped
 from turnstream.stream.imprint import IMPRINT_KEY
 from turnstream.stream.role import StartRefused, now_ms
 from turnstream.stream.store import MemoryRecords, Records
@@ -191,4 +192,4 @@ async def _catch_up(states: Mapping[int, RestoredState], *, settings: StreamSett
             states[tp.partition].records.write({}, position=ends[tp], at=at)
     finally:
         async with step("closing the reader of the changelog"):
-            await consumer.stop()
+            await stopped(consumer)

@@ -1,8 +1,8 @@
-"""Where the reading of a source partition goes on, and whether it is still the same topic.
+"""Where the reading of a source partition goes on, and whether all are still the same topics.
 
 A topic that was deleted and created again has the name of the former one, and after a while as many
 records. Its offsets then look as if they had been handled: its records would be passed over without
-a word.
+a word. A changelog that was, has forgotten what was handled beyond the committed offsets.
 """
 
 from __future__ import annotations
@@ -81,3 +81,44 @@ def resume_at(tp: TopicPartition, *, committed: int | None, beginning: int, end:
         )
         raise StartRefused(message)
     return max(committed, beginning)
+
+
+def check_changelog(
+    partition: int,
+    *,
+    position: int | None,
+    committed: Mapping[TopicPartition, int | None],
+    another: bool,
+    settings: StreamSettings,
+) -> None:
+    """Check that a changelog is the one that the group's offsets go with.
+
+    Args:
+        partition: One that is taken over.
+        position: Where its changelog ends; 0 where nothing was ever written to it, though a start
+            has seen to that.
+        committed: What the group has committed; see `check_same`.
+        another: Whether the changelog's id says that it is another one.
+        settings: Of the stream.
+
+    Raises:
+        StartRefused: It is not.
+    """
+    known = any(at is not None for tp, at in committed.items() if tp.partition == partition)
+    if another or (position == 0 and known):
+        raise StartRefused(changelog_lost(settings))
+
+
+def changelog_lost(settings: StreamSettings) -> str:
+    """Say that a changelog is not the one of its group, and what can be done."""
+    group, changelog = settings.group, settings.changelog
+    return (
+        f"changelog {changelog!r} was recreated or emptied: group {group!r} has committed offsets, "
+        f"and what the changelog knew of them is not in it. Conversations would begin anew, and "
+        f"what was handled beyond those offsets would be done twice. Stop the group, and restore "
+        f"the changelog: create it again, empty, and copy the last record of each key of the "
+        f"former one into it, to the same partition, but for the key that begins with byte FF. "
+        f"Where nothing was ever kept, or all of it may be forgotten: let the changelog be empty, "
+        f"delete the group's offsets (`kafka-consumer-groups --delete --group {group}`), and say "
+        f"in start_from where to go on"
+    )

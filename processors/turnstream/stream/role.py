@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeVar
 
-from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.errors import KafkaError
 
 from turnstream.stream.heartbeats import Heartbeats
+from turnstream.stream.outage import is_outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,20 +85,14 @@ def end_process(error: BaseException) -> NoReturn:
 def _told(error: BaseException) -> str:
     if isinstance(error, Explained):
         return str(error)
-    if _is_outage(error):
+    if is_outage(error):
         return f"the brokers (kafka.bootstrap_servers) could not be used: {error!r}"
     return repr(error)
 
 
-def _is_outage(error: BaseException) -> bool:
-    return isinstance(error, KafkaTimeoutError) or (
-        isinstance(error, KafkaError) and bool(error.retriable)
-    )
-
-
 def _is_explained(error: BaseException) -> bool:
     """Tell whether the message says it all: a traceback is for faults of the program."""
-    if _is_outage(error):
+    if is_outage(error):
         return True
     cause = error.__cause__
     return isinstance(error, Explained) and (

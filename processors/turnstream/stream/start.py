@@ -15,14 +15,18 @@ from aiokafka.errors import KafkaError, ProducerFenced, TopicAuthorizationFailed
 from aiokafka.structs import TopicPartition
 
 from turnstream.stream import failpoints
-from turnstream.stream.clients import finds_times, started
+from turnstream.stream.changelog_heads import held_partitions, write_imprint
+from turnstream.stream.clients import finds_times, started, stopped
 from turnstream.stream.deadletter import DeadLetterTopic
-from turnstream.stream.imprint import IMPRINT_KEY, check_imprint, moved
+from turnstream.stream.imprint import imprint_of, moved
 from turnstream.stream.offset_fetch import any_committed
+from turnstream.stream.outage import is_outage
 from turnstream.stream.permissions import missing_right, refusing
 from turnstream.stream.reachability import why_unreachable
 from turnstream.stream.restore import check_store
+from turnstream.stream.resuming import changelog_lost
 from turnstream.stream.role import LaneFailed, StartRefused
+from turnstream.stream.topic_ids import topic_ids
 from turnstream.stream.transaction import (
     BATCH_ROOM,
     MAX_BATCH_BYTES,
@@ -42,8 +46,6 @@ _DEAD_LETTER_ROOM: Final = 64 * 1024
 _FIRST_BYTES: Final = 16 * 1024
 """Of each changelog partition, to see its first record; the broker gives a whole batch all the
 same. With Kafka's default, the start of a role would fetch a MiB of each."""
-
-_POLL_MS: Final = 500
 
 _NOT_ALLOWED: Final = TopicAuthorizationFailedError.errno
 """Said of a topic that this user may not see, whether there is one or not."""
@@ -68,12 +70,12 @@ async def check_start(settings: StreamSettings) -> Found:
     """Check the topics and commit the offsets that a new group starts from.
 
     Raises:
-        StartRefused: The broker cannot be reached, a topic is missing or has another partition
+        StartRefused: The broker refuses this client, a topic is missing or has another partition
             count, a topic does not take what this role may write to it, the changelog is of a newer
-            version or for another partition count, the group is new and nothing says where it
-            starts, the broker does not allow this user what it takes, or local stores cannot be
-            had.
-        LaneFailed: The changelog cannot be read.
+            version, for another partition count, or empty though the group is not new, the group is
+            new and nothing says where it starts, the broker does not allow this user what it takes,
+            or local stores cannot be had.
+        LaneFailed: The brokers are away, or the changelog cannot be read.
     """
     check_store(settings)
     dead_letters = {
@@ -111,12 +113,10 @@ async def check_start(settings: StreamSettings) -> Found:
     await _reached(consumer.start(), settings)
     try:
         with refusing(settings):
-            held = await _check_changelog(consumer, partitions=partitions, settings=settings)
-            await _check_offsets(
-                consumer, partitions=partitions, held_before=held, settings=settings
-            )
+            held = await held_partitions(consumer, partitions=partitions, settings=settings)
+            await _check_offsets(consumer, partitions=partitions, held=held, settings=settings)
     finally:
-        await consumer.stop()
+        await stopped(consumer)
     room = settings.max_record_bytes + _DEAD_LETTER_ROOM
     letters = {
         source: DeadLetterTopic(name, counts[name], limits.get(name, room))
@@ -131,7 +131,7 @@ async def _reached(starting: Awaitable[None], settings: StreamSettings) -> None:
     except (KafkaError, OSError) as error:
         options = {"bootstrap_servers": settings.bootstrap_servers}
         why = await why_unreachable(options | settings.security.client_options(), error)
-        raise StartRefused(str(why)) from error
+        raise (StartRefused if why.lasting else LaneFailed)(str(why)) from error
 
 
 async def _partition_counts(
@@ -165,52 +165,12 @@ def _check_partition_counts(counts: Mapping[str, int], *, settings: StreamSettin
     return partitions
 
 
-async def _check_changelog(
-    consumer: AIOKafkaConsumer, *, partitions: int, settings: StreamSettings
-) -> bool:
-    """Check what the changelog says of itself, in the first record of each partition.
-
-    Who gets a partition looks at all of its records (`Ownership`). But a partition that was added
-    has none: its owner would take up conversations whose state is in another one.
-
-    Returns:
-        Whether it holds records: the group has had partitions before.
-    """
-    held_before = False
-    tps = [TopicPartition(settings.changelog, partition) for partition in range(partitions)]
-    consumer.assign(tps)
-    beginnings = await consumer.beginning_offsets(tps)
-    ends = await consumer.end_offsets(tps)
-    for tp in tps:
-        consumer.seek(tp, beginnings[tp])
-    unread = {tp for tp in tps if beginnings[tp] < ends[tp]}
-    try:
-        async with asyncio.timeout(settings.request_timeout_ms / 1000):
-            while unread:
-                fetched = await consumer.getmany(*unread, timeout_ms=_POLL_MS)
-                held_before = held_before or bool(fetched)
-                for tp, (first, *_) in fetched.items():
-                    if first.key == IMPRINT_KEY:
-                        check_imprint(
-                            first.value,
-                            changelog=tp.topic,
-                            partition=tp.partition,
-                            partitions=partitions,
-                        )
-                # Control markers move the position, and are no records.
-                unread -= fetched.keys()
-                unread = {tp for tp in unread if await consumer.position(tp) < ends[tp]}
-    except TimeoutError as error:
-        listed = ", ".join(str(tp.partition) for tp in sorted(unread))
-        raise LaneFailed(
-            f"changelog {settings.changelog!r} gave nothing of partitions {listed} within "
-            f"{settings.request_timeout_ms / 1000:g} s"
-        ) from error
-    return held_before
-
-
 async def _check_offsets(
-    consumer: AIOKafkaConsumer, *, partitions: int, held_before: bool, settings: StreamSettings
+    consumer: AIOKafkaConsumer,
+    *,
+    partitions: int,
+    held: frozenset[int],
+    settings: StreamSettings,
 ) -> None:
     """Commit where a new group starts, for every source partition, before anything is read.
 
@@ -225,8 +185,42 @@ async def _check_offsets(
     ]
     # Open transactions are not waited for: one of a process that crashed would only time out. To
     # commit where the group starts ends it.
-    if await _any_committed(consumer, tps, settled=False, settings=settings):
+    known = await _any_committed(consumer, tps, settled=False, settings=settings)
+    if known and len(held) == partitions:
         return
+    if not known:
+        _start_from(settings, held=held)
+    for attempt in range(_ATTEMPTS):
+        try:
+            await _commit_first(consumer, tps, partitions=partitions, settings=settings)
+        except ProducerFenced:
+            # Another process of the group starts at the same time, and goes first.
+            await asyncio.sleep(attempt * _ATTEMPT_SECONDS)
+            held = await held_partitions(consumer, partitions=partitions, settings=settings)
+            if len(held) == partitions and await _any_committed(
+                consumer, tps, settled=False, settings=settings
+            ):
+                return
+        except KafkaError as error:
+            message = f"cannot commit where group {settings.group!r} starts: {error!r}"
+            if (remedy := missing_right(error, settings=settings)) is not None:
+                message = f"{message}: {remedy}"
+            kind = LaneFailed if is_outage(error) else StartRefused
+            raise kind(message) from error
+        else:
+            return
+    raise LaneFailed(
+        f"other processes of group {settings.group!r} kept starting: none could commit where the "
+        f"group starts"
+    )
+
+
+def _start_from(settings: StreamSettings, *, held: frozenset[int]) -> str:
+    """Return where a group without offsets starts.
+
+    Raises:
+        StartRefused: Nothing says where, or what came since its last commit would be passed over.
+    """
     if settings.start_from is None:
         message = (
             f"group {settings.group!r} has no committed offsets: set start_from to `latest`, "
@@ -234,7 +228,7 @@ async def _check_offsets(
             f"by accident"
         )
         raise StartRefused(message)
-    if held_before and settings.start_from == "latest":
+    if held and settings.start_from == "latest":
         message = (
             f"group {settings.group!r} has no committed offsets, yet its changelog "
             f"{settings.changelog!r} holds records: the offsets expired (offsets.retention.minutes "
@@ -244,52 +238,59 @@ async def _check_offsets(
             f"`turnstream topics apply`"
         )
         raise StartRefused(message)
-    for attempt in range(_ATTEMPTS):
-        try:
-            await _commit_first(consumer, tps, settings=settings, start_from=settings.start_from)
-        except ProducerFenced:
-            # Another process of the group starts at the same time, and goes first.
-            await asyncio.sleep(attempt * _ATTEMPT_SECONDS)
-            if await _any_committed(consumer, tps, settled=False, settings=settings):
-                return
-        except KafkaError as error:
-            message = f"cannot commit where group {settings.group!r} starts: {error!r}"
-            if (remedy := missing_right(error, settings=settings)) is not None:
-                message = f"{message}: {remedy}"
-            raise StartRefused(message) from error
-        else:
-            return
-    raise LaneFailed(
-        f"other processes of group {settings.group!r} kept starting: none could commit where the "
-        f"group starts"
-    )
+    return settings.start_from
 
 
 async def _commit_first(
     consumer: AIOKafkaConsumer,
     tps: Sequence[TopicPartition],
     *,
+    partitions: int,
     settings: StreamSettings,
-    start_from: str,
 ) -> None:
-    """Commit where the group starts, unless another process has done it.
+    """Commit where the group starts and mark its changelog, unless another process has done it.
 
     In a transaction, because of two processes that start at the same time: each looks, finds
     nothing and commits, and what was sent between the two commits would be passed over. The
-    transactional id fences whoever has looked before and has not committed yet. The commit may take
+    transactional id fences whoever has looked before and has not committed yet, and its producer
+    starts only when what was committed under it can be read in every partition. The commit may take
     a moment to get to the group's offsets: who takes a partition over asks for settled ones.
+
+    Partitions that are empty although others are not are those of a group of an earlier version,
+    which marked each with its first record.
+
+    Raises:
+        StartRefused: The group has committed offsets, and nothing is in its changelog.
     """
     producer = group_producer("start", settings=settings)
     async with started(producer):
-        if await _any_committed(consumer, tps, settled=True, settings=settings):
+        known = await _any_committed(consumer, tps, settled=True, settings=settings)
+        held = await held_partitions(consumer, partitions=partitions, settings=settings)
+        if known and not held:
+            raise StartRefused(changelog_lost(settings))
+        unmarked = frozenset(range(partitions)) - held
+        offsets: Mapping[TopicPartition, int] = {}
+        if not known:
+            start_from = _start_from(settings, held=held)
+            consumer.assign(tps)
+            offsets = await _resolve(consumer, tps, start_from=start_from)
+        elif not unmarked:
             return
-        consumer.assign(tps)
-        offsets = await _resolve(consumer, tps, start_from=start_from)
+        topics = await topic_ids(consumer._client, [*settings.sources, settings.changelog])
         async with producer.transaction():
-            await producer.send_offsets_to_transaction(offsets, settings.group)
+            # Before any record: aiokafka complains in the log of those that a fenced producer has.
+            if offsets:
+                await producer.send_offsets_to_transaction(offsets, settings.group)
+            await write_imprint(
+                producer,
+                imprint_of(partitions, topics),
+                changelog=settings.changelog,
+                partitions=sorted(unmarked),
+            )
             await failpoints.reach("before_first_commit")
         await failpoints.reach("after_first_commit")
-    logger.info("group %s starts from %s: %s", settings.group, start_from, offsets)
+    if offsets:
+        logger.info("group %s starts from %s: %s", settings.group, settings.start_from, offsets)
 
 
 async def _any_committed(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from turnstream.stream.closing import ClosedKeys
@@ -12,7 +14,7 @@ from turnstream.stream.store import MemoryRecords, Store
 from turnstream.stream.timers import TimerIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from turnstream.stream.handler import StateFormat
     from turnstream.stream.settings import StreamSettings
@@ -40,6 +42,9 @@ class States(Generic[S]):
         self._settings = settings
         self.store = self._store_of(MemoryRecords())
         self.timers = TimerIndex()
+        self._late_timers = TimerIndex()
+        """Those that never overtake a backlog: among the others, the many of a full lane that wait
+        would be looked at again and again, before any that need not wait."""
         self.parked: set[bytes] = set()
         """Keys whose state was written by a newer version: none of their records is touched."""
         self.unreadable: dict[bytes, StateUnreadable] = {}
@@ -53,10 +58,10 @@ class States(Generic[S]):
         self.handled: dict[str, int] = {}
         """Source topic to the highest offset that the states found as the lane opened know."""
         self._closed = ClosedKeys()
-        self._forgettable: list[bytes] = []
-        """Closed keys that nothing needs any more: removed in the next transaction."""
-        self._expired: list[bytes] = []
-        """Keys whose time is over: looked at in the next transaction."""
+        self._forgettable: deque[bytes] = deque()
+        """Closed keys that nothing needs any more: removed in one of the next transactions."""
+        self._expired: dict[bytes, None] = {}
+        """Keys whose time is over, in order: looked at in one of the next transactions."""
         self._expiring: set[bytes] = set()
         """Those of them that wait, among the closed ones, for the committed offsets."""
 
@@ -104,7 +109,7 @@ class States(Generic[S]):
                 if error.kept_ms is not None:
                     due = TimerDue("removal", "removal", now + error.kept_ms, after_backlog=True)
                     self._removals[key] = due
-                    self.timers.update(key, (due,))
+                    self._schedule(key, (due,))
                 continue
             if note is not None:
                 note(key, state)
@@ -114,7 +119,7 @@ class States(Generic[S]):
                 self.handled[topic] = max(offset, self.handled.get(topic, offset))
             if not self._format.closed(state):
                 timers = self._format.timers(state)
-                self.timers.update(key, timers)
+                self._schedule(key, timers)
                 if any(timer.after_backlog for timer in timers):
                     self.unsettled.add(key)
             elif not self._closed.wait(key, watermarks=watermarks, prefixes=nothing_finished):
@@ -178,22 +183,27 @@ class States(Generic[S]):
 
         As with a closed key, not before the committed offsets have passed what it has handled.
         """
-        self._expired.append(key)
+        self._expired[key] = None
         # None of its timers is ever looked at again.
-        self.timers.update(key, ())
+        self._schedule(key, ())
 
     def put(self, key: bytes, state: S | None) -> None:
         """Set a key's uncommitted state."""
         self._give_up(key)
+        if self._expired:
+            # The new state may be committed before the old one's turn comes.
+            self._expired.pop(key, None)
         if self._expiring:
             self._expiring.discard(key)
         self.store.put(key, state)
-        self.timers.update(key, self._timers(state))
+        self._schedule(key, self._timers(state))
 
     def records(
         self, last: Mapping[bytes, Work[S]], *, prefixes: Mapping[str, int]
     ) -> dict[bytes, bytes | None]:
         """Return the records that a transaction makes true; `None` for no record.
+
+        What may be removed fills it up to its bound, and goes into the next ones beyond that.
 
         Args:
             last: Each key with its last work in the transaction.
@@ -207,8 +217,10 @@ class States(Generic[S]):
                 if self._closed.wait(key, watermarks=watermarks, prefixes=prefixes):
                     value = self._format.dump(work.state)
             records[key] = value
-        forgettable, self._forgettable = self._forgettable, []
-        for key in (*forgettable, *self._closed.passed(prefixes)):
+        # At least one: traffic that fills each transaction must not stop removal for ever.
+        room = max(1, self._settings.max_transaction_records - len(records))
+        removable = list(islice(self._removable(prefixes), room))
+        for key in removable:
             if key in records or self.store.is_pending(key):
                 continue
             state = self.store.get(key)
@@ -217,11 +229,11 @@ class States(Generic[S]):
             if not self._awaited(key, state, prefixes=prefixes):
                 self._expiring.discard(key)
                 records[key] = None
-        expired, self._expired = self._expired, []
-        for key in expired:
+        for key in list(islice(self._expired, room - len(removable))):
+            del self._expired[key]
             if key in records or self.store.is_pending(key):
                 # Its state may be the one whose time was over, not committed yet: looked at anew.
-                self.timers.update(key, self._timers(self.store.get(key)))
+                self._schedule(key, self._timers(self.store.get(key)))
                 continue
             state = None if key in self.unreadable else self.store.get(key)
             if state is not None and self._awaited(key, state, prefixes=prefixes):
@@ -230,6 +242,16 @@ class States(Generic[S]):
             self._give_up(key)
             records[key] = None
         return records
+
+    def has_removable(self, prefixes: Mapping[str, int]) -> bool:
+        """Tell whether `records` has left something to remove for another transaction."""
+        return bool(self._forgettable or self._expired or self._closed.has_passed(prefixes))
+
+    def _removable(self, prefixes: Mapping[str, int]) -> Iterator[bytes]:
+        """Yield and drop the closed keys that may be forgotten."""
+        while self._forgettable:
+            yield self._forgettable.popleft()
+        yield from self._closed.passed(prefixes)
 
     def _awaited(self, key: bytes, state: S, *, prefixes: Mapping[str, int]) -> bool:
         """Tell whether a restart may read records again that only this state remembers."""
@@ -251,26 +273,38 @@ class States(Generic[S]):
             states = {key: work.state for key, work in last.items()}
             self.store.commit(records, states=states, position=position, at=at, imprint=imprint)
 
-    def fire(self, until: int, *, through: int) -> list[tuple[bytes, TimerDue]]:
+    def earliest_timer(self) -> int | None:
+        """Return the earliest due time (ms), or `None`; may be one that was cancelled."""
+        found = (self.timers.earliest(), self._late_timers.earliest())
+        return min((at for at in found if at is not None), default=None)
+
+    def fire(self, until: int, *, through: int, keys: int) -> list[tuple[bytes, TimerDue]]:
         """Return the timers due at or before `until` (ms), each only once.
 
         Args:
             until: How far timers are looked at.
             through: The time through which everything has been handled: some fire up to it only.
+            keys: How many keys are looked at; the timers of others stay for the next call.
         """
-        waiting: dict[bytes, Sequence[TimerDue]] = {}
-
-        def timers_of(key: bytes) -> Sequence[TimerDue]:
-            timers = self._timers_of(key)
-            if any(timer.after_backlog and through < timer.due_at <= until for timer in timers):
-                waiting[key] = timers
-                return ()
-            return timers
-
-        due = self.timers.fire(until, timers_of=timers_of)
-        for key, timers in waiting.items():
-            self.timers.update(key, timers)
+        due = self.timers.fire(
+            until,
+            timers_of=lambda key: [each for each in self._timers_of(key) if not each.after_backlog],
+            keys=keys,
+        )
+        due += self._late_timers.fire(
+            min(until, through),
+            timers_of=lambda key: [each for each in self._timers_of(key) if each.after_backlog],
+            keys=keys - len(due),
+        )
         return due
+
+    def _schedule(self, key: bytes, timers: Sequence[TimerDue]) -> None:
+        """Take note of a key's timers; called whenever its state changes."""
+        late = [timer for timer in timers if timer.after_backlog]
+        self.timers.update(
+            key, timers if not late else [each for each in timers if each not in late]
+        )
+        self._late_timers.update(key, late)
 
     def _timers_of(self, key: bytes) -> Sequence[TimerDue]:
         if key in self.unreadable:

@@ -53,19 +53,20 @@ class TimerIndex:
         return heap[0][0] if heap else None
 
     def fire(
-        self, until: int, *, timers_of: Callable[[bytes], Sequence[TimerDue]]
+        self, until: int, *, timers_of: Callable[[bytes], Sequence[TimerDue]], keys: int
     ) -> list[tuple[bytes, TimerDue]]:
-        """Return the timers due at or before `until` (ms), each only once.
+        """Return the timers due at or before `until` (ms), each only once, the earliest keys first.
 
         Args:
             until: The time up to which everything has been handled.
             timers_of: The timers in a key's state now; cancelled ones are not in it.
+            keys: How many keys are looked at; the timers of others stay for the next call.
         """
         due: list[tuple[bytes, TimerDue]] = []
-        while True:
+        for _ in range(keys):
             at = self.earliest()
             if at is None or at > until:
-                return due
+                break
             _, key = heapq.heappop(self._heap)
             del self._next[key]
             timers = timers_of(key)
@@ -78,6 +79,7 @@ class TimerIndex:
             if fired:
                 self._fired[key] = fired
             self._schedule(key, timers)
+        return due
 
     def _schedule(self, key: bytes, timers: Sequence[TimerDue]) -> None:
         fired = self._fired.get(key)

@@ -1,6 +1,7 @@
 """Topic definitions: the YAML files under `topics/`, whose README explains their keys."""
 
 from datetime import timedelta
+from functools import cache
 from importlib.resources.abc import Traversable
 from typing import Final, Literal, Self, TypeAlias, get_args
 
@@ -90,6 +91,13 @@ def load_topics(folder: Traversable | None = None) -> tuple[TopicDefinition, ...
         (file for file in folder.iterdir() if file.name.endswith(".yaml")), key=lambda f: f.name
     )
     return tuple(_load(file) for file in files)
+
+
+@cache
+def readers_of(topic: str) -> frozenset[RoleName]:
+    """The roles that read a topic, by its logical name."""
+    (read_by,) = (one.read_by for one in load_topics() if one.name == topic)
+    return frozenset(role for role in ROLES if role in read_by)
 
 
 def _load(file: Traversable) -> TopicDefinition:

@@ -5,6 +5,7 @@ They are in a version of the metadata request that aiokafka does not have; it is
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 20
 """Metadata requests before an unknown topic is believed: a new one has no leader for a moment."""
+
+_PAUSE_SECONDS: Final = 0.25
+"""Between two of them: without it all would be over before that moment is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ async def topic_ids(client: AIOKafkaClient, topics: Collection[str]) -> TopicIds
         if ids.keys() >= set(topics):
             break
         await client.force_metadata_update()
+        await asyncio.sleep(_PAUSE_SECONDS)
     return TopicIds(cluster_id, {topic: ids[topic] for topic in topics if ids.get(topic)})
 
 

@@ -62,6 +62,7 @@ class Desk:
             metrics=self.counted.metrics,
             max_record_bytes=262_144,
             retention_ms=900_000,
+            session_seconds=30.0,
             now_ms=lambda: NOW,
             raw=raw,
         )

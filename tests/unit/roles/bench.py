@@ -1,6 +1,6 @@
 """What role tests share: records as Kafka gives them, a lane that remembers, a clock by hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -95,12 +95,16 @@ class FakeLane(Generic[S]):
         self.committed: list[tuple[bytes, S, list[Event]]] = []
         self.rests: list[float] = []
         self.owned = True
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        """What happens while something is committed."""
         self.handled: dict[str, int] = {}
         """Topic to the offset before which everything is handled."""
         self._clock = clock or Clock()
 
     async def commit(self, key: bytes, state: S, publications: Sequence[Publication] = ()) -> None:
         """Remember."""
+        if self.meanwhile is not None:
+            await self.meanwhile()
         self.committed.append((key, state, events(publications)))
 
     def ensure_owned(self) -> None:

@@ -49,6 +49,9 @@ DEADLINE = NOW + 60_000
 RETENTION = 900_000
 """How long the journal remembers."""
 
+SESSION = 30.0
+"""Seconds within which a former owner may still begin a call."""
+
 UNSURE = Reconciliation("unknown")
 SILENT = Reconciliation("unknown", retryable=True)
 NOTHING_DONE = Reconciliation("not_found")
@@ -126,9 +129,14 @@ class Bench:
             metrics=self.counted.metrics,
             max_record_bytes=262_144,
             retention_ms=RETENTION,
+            session_seconds=SESSION,
             now_ms=lambda: NOW + int(self.clock.now * 1000),
             clock=self.clock,
         )
+
+    async def a_minute(self) -> None:
+        """Let one pass."""
+        self.clock.now += 60.0
 
     async def run(self, event: ActionEvent, state: Execution | None = None) -> Handled[Execution]:
         """Handle one action from admission to its end."""
@@ -289,6 +297,52 @@ async def test_a_retry_that_would_miss_the_deadline_is_not_made() -> None:
 
     assert brief(only(handled)) == (True, "failed", "unavailable", 1)
     assert bench.lane.rests == []
+
+
+@pytest.mark.parametrize("tool", ["get_order_status", "cancel_order", "create_label"])
+async def test_a_call_that_became_too_late_while_it_was_written_down_is_not_made(tool: str) -> None:
+    """The commit may wait for the brokers for minutes; that nothing went out is certain."""
+    bench = Bench(SHIPPED)
+    bench.lane.meanwhile = bench.a_minute
+
+    handled = await bench.run(order_call(tool))
+
+    assert (True, "denied", "expired", 0) == brief(only(handled))
+    assert handled.state is not None
+    assert ("done", []) == (handled.state.phase, bench.tool.calls)
+
+
+async def test_a_tool_that_failed_others_while_a_call_was_written_down_is_left_alone() -> None:
+    """What others have met meanwhile counts."""
+    bench = Bench(*[DOWN] * 5, SHIPPED)
+    for _ in range(4):
+        await bench.run(order_call("cancel_order"))
+    other = FakeLane[Execution](bench.clock)
+    source = record(order_call("cancel_order", tool_call_id="a-2"), 8, topic=ACTIONS)
+
+    async def fail_meanwhile() -> None:
+        _, event = bench.handler.admit(source)
+        handled = bench.handler.handle(source, event, None, other)
+        assert isawaitable(handled)
+        await handled
+
+    bench.lane.meanwhile = fail_meanwhile
+
+    refused = only(await bench.run(order_call("cancel_order")))
+
+    assert (True, "failed", "tool_unavailable", 0) == brief(refused)
+    assert 5 == len(bench.tool.calls)
+
+
+async def test_a_call_that_was_not_carried_out_may_become_too_late_as_well() -> None:
+    """Written down anew, it is looked at anew; the first attempt had no effect."""
+    bench = Bench(SHIPPED, known=[NOTHING_DONE])
+    bench.lane.meanwhile = bench.a_minute
+
+    handled = await bench.run(order_call("cancel_order"), started(tool="cancel_order"))
+
+    assert (True, "denied", "expired", 1) == brief(only(handled))
+    assert [] == bench.tool.calls
 
 
 async def test_a_business_error_is_not_retried() -> None:
@@ -704,14 +758,22 @@ async def test_a_found_result_is_published_and_counted() -> None:
     assert 1 == bench.counted.value("tool_reconciliations_total", **labels)
 
 
-async def test_a_call_that_may_still_run_is_waited_for_before_it_is_asked_about() -> None:
-    """A service at work does not know the call yet: not found would be no last word."""
-    bench = Bench(known=[UNSURE])
-    begun = replace(started(tool="cancel_order"), updated_at=NOW - 2_000)
+@pytest.mark.parametrize("begun_at", [NOW - 40_000, NOW, NOW + 40_000])
+async def test_a_call_that_may_still_run_is_waited_for_before_it_is_asked_about(
+    begun_at: int,
+) -> None:
+    """A service at work does not know the call yet: not found would be no last word.
+
+    How long ago the journal says it was begun does not count: its commit may have taken long, and
+    it may be by another clock.
+    """
+    bench = Bench(SHIPPED, known=[NOTHING_DONE])
+    begun = replace(started(tool="cancel_order"), updated_at=begun_at)
 
     await bench.run(order_call("cancel_order"), begun)
 
-    assert [pytest.approx(3.0)] == bench.lane.rests
+    assert [SESSION + bench.catalog.tools["cancel_order"].timeout_seconds] == bench.lane.rests
+    assert (1, 1) == (len(bench.tool.asked), len(bench.tool.calls))
 
 
 async def test_a_call_that_was_not_carried_out_and_is_too_late_has_failed() -> None:

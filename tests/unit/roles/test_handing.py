@@ -28,6 +28,7 @@ from turnstream.stream import Handled, TimerDue
 
 ACTIONS = "conversation.actions"
 RETENTION = 900_000
+SESSION = 30.0
 TAKEN = HandoffReceipt(taken=True)
 DOWN = HandoffReceipt(taken=False, fault="nobody there", retryable=True)
 UNFIT = HandoffReceipt(taken=False, fault="no such skill")
@@ -73,6 +74,7 @@ class Bench:
             metrics=self.counted.metrics,
             max_record_bytes=262_144,
             retention_ms=RETENTION,
+            session_seconds=SESSION,
             now_ms=lambda: NOW + int(self.clock.now * 1000),
         )
 
@@ -197,6 +199,56 @@ async def test_one_that_is_too_old_is_not_told() -> None:
     assert [] == bench.agent.notices
     assert handled.state is not None
     assert (0, 1) == bench.told()
+
+
+async def test_one_that_became_too_old_while_it_was_written_down_is_not_told() -> None:
+    """The commit may wait for the brokers for minutes."""
+    bench = Bench(TAKEN)
+
+    async def long() -> None:
+        bench.clock.now += RETENTION / 1000
+
+    bench.lane.meanwhile = long
+    handled = await bench.run(bench.handoff())
+
+    assert [] == bench.agent.notices
+    assert handled.state is not None
+    assert ("done", 0) == (handled.state.phase, handled.state.attempts)
+    assert (0, 1) == bench.told()
+
+
+async def test_an_agent_whose_reply_ends_the_process_is_not_told_at_every_start() -> None:
+    """Each start goes on from the journal, which counts; in the end people have it alone."""
+    bench = Bench(TAKEN)
+    state: Execution | None = None
+
+    def killed() -> None:
+        raise RuntimeError("killed")
+
+    bench.agent.during = killed
+    for _ in range(6):
+        with pytest.raises(RuntimeError, match="killed"):
+            await bench.run(bench.handoff(), state)
+        state = bench.lane.committed[-1][1]
+
+    handled = await bench.run(bench.handoff(), state)
+
+    assert 6 == len(bench.agent.notices)
+    assert handled.state is not None
+    assert ("done", 6) == (handled.state.phase, handled.state.attempts)
+    assert (0, 1) == bench.told()
+
+
+@pytest.mark.parametrize(("before", "tried"), [(1, 3), (3, 3), (5, 1)])
+async def test_after_a_restart_an_agent_is_tried_as_often_as_the_bound_allows(
+    before: int, tried: int
+) -> None:
+    """Three attempts, as of one that was not cut off, and six with all restarts."""
+    bench = Bench(*[DOWN] * tried)
+
+    await bench.run(bench.handoff(), started(bench, attempts=before))
+
+    assert tried == len(bench.agent.notices)
 
 
 async def test_what_is_given_up_is_said() -> None:

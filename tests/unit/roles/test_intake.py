@@ -245,9 +245,10 @@ def test_what_was_replayed_for_another_role_is_passed_over() -> None:
         INTAKE.admit(replayed_for("classify", value=b"not json"))
 
 
-def test_a_role_that_there_is_not_keeps_nobody_from_a_record() -> None:
+@pytest.mark.parametrize("role", ["nobody", "answer", "your channels"])
+def test_a_role_that_does_not_read_the_topic_keeps_nobody_from_a_record(role: str) -> None:
     """A stray header must not make a customer's turn nobody's."""
-    assert (b"c-1", turn("Hello")) == INTAKE.admit(replayed_for("nobody"))
+    assert (b"c-1", turn("Hello")) == INTAKE.admit(replayed_for(role))
 
 
 def test_what_is_refused_a_second_time_is_this_roles_to_put_aside() -> None:

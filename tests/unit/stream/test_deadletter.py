@@ -69,6 +69,7 @@ ORIGIN = (
         ((*ORIGIN, ("turnstream.origin.for", None)), None),
         ((*ORIGIN, ("turnstream.origin.for", b"")), None),
         ((*ORIGIN, ("turnstream.origin.for", b"all")), None),
+        ((*ORIGIN, ("turnstream.origin.for", b"decide")), None),
         ((*ORIGIN, ("turnstream.origin.for", b"\xff")), None),
         ((("turnstream.origin.for", b"answer"),), None),
         ((*ORIGIN[:2], ("turnstream.origin.for", b"answer")), None),
@@ -82,4 +83,4 @@ def test_a_record_is_one_roles_only_as_a_replay_in_its_own_topic(
     headers: tuple[tuple[str, bytes | None], ...], expected: str | None
 ) -> None:
     """Anybody may write headers: what a stray one excludes from all roles would be lost."""
-    assert expected == addressee(headers, topic="turns")
+    assert expected == addressee(headers, topic="turns", readers={"answer"})

@@ -1,5 +1,6 @@
 """How sure a process may be that its partitions are its own."""
 
+import time
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from aiokafka.protocol.group import (
     SyncGroupRequest,
 )
 
-from turnstream.stream.heartbeats import Heartbeats
+from turnstream.stream.heartbeats import Heartbeats, passed_seconds
 from turnstream.stream.role import OwnershipUncertain
 
 from .lane_fakes import Bench, settings
@@ -193,3 +194,27 @@ async def test_a_lane_ends_the_process_when_the_coordinator_is_silent() -> None:
     with pytest.raises(OwnershipUncertain, match=r"sent 7\.5 s ago.*after 7\.5 s: partition 0"):
         lane.ensure_owned()
     assert [OwnershipUncertain] * 2 == [type(error) for error in bench.failures.errors]
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="no such clock here")
+def test_a_suspended_machine_is_no_owner_and_no_broker_is_silent_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The session ends while it sleeps; but nobody asked a broker meanwhile."""
+    clocks = {time.CLOCK_BOOTTIME: 100.0}
+    monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0)
+    heartbeats = Heartbeats()
+    heartbeats.answered(passed_seconds())
+    clocks[time.CLOCK_BOOTTIME] += 3_600
+
+    assert 3_600 == heartbeats.age()
+    assert 0 == heartbeats.silence()
+
+
+def test_a_platform_without_that_clock_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands still while the machine sleeps, and is right otherwise."""
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0)
+
+    assert 7 == passed_seconds()

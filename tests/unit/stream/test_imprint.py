@@ -9,9 +9,12 @@ from turnstream.stream.imprint import (
     check_imprint,
     check_partition,
     imprint_of,
+    recreated,
+    renewed,
 )
 from turnstream.stream.restore import RestoredState
 from turnstream.stream.role import StartRefused
+from turnstream.stream.topic_ids import TopicIds
 
 from .lane_fakes import record
 
@@ -83,6 +86,36 @@ def test_another_partition_count_is_refused_with_the_migration() -> None:
     assert "migrate the state" in problem
     assert "topics.prefix" in problem
     assert "" == checked(imprint_of(4), partitions=None)
+
+
+@pytest.mark.parametrize(
+    ("former", "told", "kept"),
+    [
+        (("here", {"a": "1", "b": "2"}), ("here", {"a": "1"}), ("here", {"a": "1", "b": "2"})),
+        (("here", {"a": "1", "b": "2"}), ("here", {"a": "3"}), ("here", {"a": "3", "b": "2"})),
+        (("here", {"a": "1"}), ("", {}), ("here", {"a": "1"})),
+        (("here", {"a": "1", "b": "2"}), ("mirror", {"a": "4"}), ("mirror", {"a": "4"})),
+        (("", {}), ("here", {"a": "1"}), ("here", {"a": "1"})),
+    ],
+)
+def test_a_topic_whose_id_is_not_told_stays_known_by_its_former_one(
+    former: tuple[str, dict[str, str]],
+    told: tuple[str, dict[str, str]],
+    kept: tuple[str, dict[str, str]],
+) -> None:
+    """Else one that is made anew later would pass for it; another cluster has other topics."""
+    value = renewed(imprint_of(4, TopicIds(*told)), former=imprint_of(4, TopicIds(*former)))
+
+    assert imprint_of(4, TopicIds(*kept)) == value
+    assert imprint_of(4, TopicIds(*told)) == renewed(imprint_of(4, TopicIds(*told)), former=None)
+
+
+def test_a_changelog_is_among_the_topics_that_it_knows() -> None:
+    """One with the records of another has the other's id."""
+    value = imprint_of(4, TopicIds("here", {"turns": "1", "state": "2"}))
+
+    assert {"state"} == recreated(value, TopicIds("here", {"turns": "1", "state": "3"}))
+    assert set() == recreated(value, TopicIds("mirror", {"turns": "1", "state": "3"}))
 
 
 def test_partitions_that_were_there_at_the_start_may_be_taken() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 import pytest
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 
-from turnstream.stream import failpoints
+from turnstream.stream import committer, failpoints
 from turnstream.stream.failpoints import FailpointReached, Failpoints, parse
 from turnstream.stream.handler import DeadLetter, Handled, Publication, TimerDue
 from turnstream.stream.imprint import IMPRINT_KEY
@@ -33,6 +33,8 @@ from .lane_fakes import (
 )
 
 FORMAT = TallyFormat()
+
+CLOSED = FORMAT.dump(Tally(is_closed=True))
 
 
 @asynccontextmanager
@@ -125,6 +127,93 @@ async def test_transactions_are_bounded() -> None:
             lane.finish(enter(lane, offset), handled(offset))
 
     assert [2, 2, 1] == [len(one.records[OUT]) for one in bench.producer.committed]
+
+
+def expiring(count: int) -> dict[bytes, bytes]:
+    """States of which all are over at the same time."""
+    state = FORMAT.dump(Tally(due=(TimerDue("t1", "expiry", 5_000),)))
+    return {b"%d" % n: state for n in range(count)}
+
+
+async def expire_all(lane: Lane[Tally]) -> None:
+    """Let that time come."""
+    for source in lane.sources.values():
+        source.observe_end(0, position=0, at=6_000)
+    lane.fire_timers(6_000)
+
+
+async def test_removals_are_bounded_and_go_on_without_other_work() -> None:
+    """Those of a role that was away longer than it keeps records, and closed keys likewise."""
+    bench = Bench(settings=settings(max_transaction_records=10))
+    records = expiring(25) | {b"closed %d" % n: CLOSED for n in range(25)}
+    async with running(bench, records=records) as lane:
+        await expire_all(lane)
+        await until(lambda: not len(lane.states.store))
+
+    sizes = [len(one.records.get(CHANGELOG, ())) for one in bench.producer.committed]
+    assert [10] * 5 == sizes
+    assert {(key, None) for key in records} == set(bench.producer.sent(CHANGELOG))
+
+
+async def test_whoever_gives_a_lane_up_does_not_wait_for_removals() -> None:
+    """The next owner goes on with them; the transaction that is open is ended, and none follows."""
+    bench = Bench(settings=settings(max_transaction_records=10))
+    async with running(bench, records={b"closed %d" % n: CLOSED for n in range(1_000)}) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await lane.drain()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    assert 1 == len(bench.producer.committed)
+    assert 9 == sum(value is None for _, value in bench.producer.sent(CHANGELOG))
+
+
+async def test_transactions_full_of_work_still_remove_something() -> None:
+    """Traffic that never ends would otherwise keep what is over for ever."""
+    bench = Bench(settings=settings(max_transaction_records=1))
+    async with running(bench, records=expiring(3)) as lane:
+        for offset in range(20):
+            lane.finish(enter(lane, offset), handled(offset))
+        await expire_all(lane)
+        await until(lambda: len(lane.states.store) == 1)
+        removed_at = [
+            number
+            for number, one in enumerate(bench.producer.committed)
+            if any(value is None for _, value in one.records.get(CHANGELOG, ()))
+        ]
+
+    assert 3 == len(removed_at)
+    assert removed_at[-1] < len(bench.producer.committed) - 10
+
+
+async def test_a_key_in_use_again_before_its_removal_has_its_turn_stays() -> None:
+    """Its new state is committed before: the removal was of the old one."""
+    bench = Bench(settings=settings(max_transaction_records=3))
+    # Those go first.
+    records = {b"closed %d" % n: CLOSED for n in range(30)} | expiring(9)
+    async with running(bench, records=records) as lane:
+        await expire_all(lane)
+        lane.finish(enter(lane, 0, key=b"8"), handled(0))
+        await until(lambda: len(lane.states.store) == 1)
+
+        assert Tally(("0",), {TURNS: 0}) == lane.states.store.get(b"8")
+
+    assert (b"8", None) not in bench.producer.sent(CHANGELOG)
+
+
+async def test_an_idle_lane_is_heard_of_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the broker would forget its transactional id, and refuse what comes then."""
+    monkeypatch.setattr(committer, "_IDLE_SECONDS", 0.001)
+    bench = Bench()
+    async with running(bench) as lane:
+        await until(lambda: len(bench.producer.committed) > 1)
+        lane.finish(enter(lane, 0), handled(0))
+        await lane.drain()
+
+    idle = bench.producer.committed[0]
+    assert {} == idle.records
+    assert {TURNS: 0, RESULTS: 0} == idle.offsets
+    assert {TURNS: 1, RESULTS: 0} == bench.producer.offsets()
 
 
 async def test_transactions_are_bounded_in_bytes() -> None:
@@ -297,6 +386,29 @@ async def test_refused_batch_ends_the_process_without_a_commit() -> None:
     assert isinstance(error, LaneFailed)
     assert "lane 0 could not commit: topic 'out' did not take what it was sent" in str(error)
     assert "too large" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (InvalidProducerIdMapping(), "has forgotten its transactional id"),
+        (ProducerFenced(), "another process has taken the partition over"),
+    ],
+)
+async def test_what_ended_the_producer_is_named_through_its_wrappings(
+    cause: Exception, told: str
+) -> None:
+    """Neither the topic nor its records are at fault."""
+    bench = Bench()
+    bench.producer.refuse = KafkaError("Unexpected error during batch delivery")
+    bench.producer.refuse.__cause__ = cause
+    async with running(bench) as lane:
+        lane.finish(enter(lane, 0), handled(0))
+        await until(lambda: bool(bench.failures.errors))
+
+    (error,) = bench.failures.errors
+    assert told in str(error)
+    assert "did not take" not in str(error)
 
 
 @pytest.mark.parametrize(("instance_id", "named"), [("a", True), (None, False)])
@@ -804,7 +916,7 @@ async def test_the_first_state_comes_with_what_the_changelog_says_of_itself() ->
 
 @pytest.mark.parametrize(
     ("imprinted", "expected"),
-    [(b"said", []), (b"something else", [(IMPRINT_KEY, b"said")])],
+    [(b"said", []), (b'{"format":0}', [(IMPRINT_KEY, b"said")])],
 )
 async def test_a_changelog_says_it_once_however_often_its_lane_opens(
     imprinted: bytes, expected: list[tuple[bytes, bytes]]

@@ -10,8 +10,10 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from turnstream.metrics import Metrics
-from turnstream.stream import takeover
+from turnstream.stream import lane as lanes
+from turnstream.stream import ownership, takeover
 from turnstream.stream.imprint import IMPRINT_KEY, imprint_of
+from turnstream.stream.lane import Lane
 from turnstream.stream.observer import Observer
 from turnstream.stream.ownership import Ownership
 from turnstream.stream.restore import RestoredState
@@ -317,6 +319,49 @@ async def test_ids_that_say_nothing_refuse_nothing(ids: TopicIds) -> None:
     await owned.ownership.release()
 
 
+@pytest.mark.parametrize(
+    ("position", "offset", "ids", "refused"),
+    [
+        (0, 5, {}, True),  # made anew since the start, which has marked it
+        (0, None, {}, False),
+        (1, 5, {}, False),
+        (None, 5, {}, False),
+        (1, 5, {CHANGELOG: "id-8"}, True),  # made anew, with a copy of the former one's records
+        (1, 5, {CHANGELOG: "id-9"}, False),
+    ],
+)
+async def test_a_changelog_that_is_another_one_refuses_the_start(
+    position: int | None, offset: int | None, ids: dict[str, str], refused: bool
+) -> None:
+    """What was handled beyond the committed offsets is in the former one alone."""
+    owned = Owned()
+    imprint = imprint_of(4, TopicIds("cluster", {CHANGELOG: "id-9"})) if position else None
+    restoring(owned, imprint=imprint).write({}, position=position)
+    owned.broker.ids = TopicIds("cluster", ids)
+    owned.broker.offsets = {TURNS: offset, RESULTS: None}
+    if refused:
+        with pytest.raises(StartRefused, match="'changelog' was recreated or emptied"):
+            await owned.acquire(0)
+        assert "seek" not in owned.broker.log
+    else:
+        assert await owned.acquire(0)
+    await owned.ownership.release()
+
+
+async def test_a_topic_whose_id_is_not_told_stays_known() -> None:
+    """The imprint that names it is not replaced by one that does not."""
+    owned = Owned()
+    owned.ownership.partitions = 4
+    restoring(owned, imprint=imprint_of(4, BEFORE))
+    owned.broker.ids = TopicIds("cluster", {RESULTS: "id-2"})
+    await owned.acquire(0)
+    owned.ownership.dispatcher.deliver({TopicPartition(TURNS, 0): [record(5)]})
+    await until(lambda: owned.producers[0].offsets().get(TURNS) == 6)
+    await owned.ownership.release()
+
+    assert IMPRINT_KEY not in dict(owned.producers[0].sent(CHANGELOG))
+
+
 async def test_a_new_topic_is_known_from_its_first_transaction_on() -> None:
     """Its offset is committed before any record of it, and the changelog says its id."""
     owned = Owned()
@@ -397,6 +442,45 @@ async def test_due_timer_asks_for_end_offsets_while_it_waits() -> None:
         source.observe_end(source.prefix, position=source.prefix, at=6_000)
     await until(lambda: owned.producers[0].sent("timers") == [(b"k", b"t1")])
     await owned.ownership.release()
+
+
+async def test_timers_due_at_once_fire_bit_by_bit_and_lanes_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An open transaction goes on in between: one line over all of them would outlast it."""
+    monkeypatch.setattr(lanes, "_FIRED_KEYS", 2)
+    monkeypatch.setattr(ownership, "_TICK_SECONDS", 0.001)
+    owned = Owned()
+    looks: list[int] = []
+    between: list[int] = []
+    fire_timers = Lane.fire_timers
+
+    def look(lane: Lane[Tally], now: int) -> bool:
+        looks.append(lane.partition)
+        # Called by the loop at the next turn that it has.
+        asyncio.get_running_loop().call_soon(lambda: between.append(len(looks)))
+        return fire_timers(lane, now)
+
+    await owned.acquire(0, 1)
+    for partition in (0, 1):
+        tp = TopicPartition(TURNS, partition)
+        timers = [
+            record(n, partition=partition, key=b"%d" % n, value=b"timer t%d 5000" % n)
+            for n in range(5, 10)
+        ]
+        owned.ownership.dispatcher.deliver({tp: timers})
+    await until(lambda: all(len(each.sent(CHANGELOG)) == 5 for each in owned.producers.values()))
+    monkeypatch.setattr(Lane, "fire_timers", look)
+    owned.bench.clock.now = 6_000
+    for source in owned.ownership.dispatcher.sources:
+        source.observe_end(source.prefix, position=source.prefix, at=6_000)
+    await until(lambda: all(len(each.sent("timers")) == 5 for each in owned.producers.values()))
+    await owned.ownership.release()
+
+    assert [1, 2, 3, 4, 5, 6] == between[:6]
+    for producer in owned.producers.values():
+        sizes = [len(each.records.get("timers", ())) for each in producer.committed]
+        assert [2, 2, 1] == [size for size in sizes if size]
 
 
 async def test_whoever_gives_partitions_up_forgets_each_once() -> None:

@@ -8,7 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailed,
+    UnsupportedVersionError,
+)
 
 from turnstream.stream import reachability
 from turnstream.stream.reachability import why_unreachable
@@ -166,6 +172,25 @@ async def test_a_user_who_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ) == why.detail
     assert "check kafka.sasl_username, kafka.sasl_password and kafka.sasl_mechanism" == why.remedy
     assert "hunter2" not in str(why)
+    assert why.lasting
+
+
+@pytest.mark.parametrize(
+    ("error", "lasting"),
+    [(FAILED, False), (KafkaTimeoutError(), False), (UnsupportedVersionError(), True)],
+)
+async def test_what_a_broker_that_is_up_will_not_do_lasts(
+    closed_port: str,
+    error: KafkaError,
+    lasting: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All else may be gone at the next try, as a broker that was restarting."""
+    assert not (await why_unreachable({"bootstrap_servers": closed_port}, error)).lasting
+
+    names(monkeypatch)
+    async with server(silent) as address:
+        assert lasting == (await why_unreachable({"bootstrap_servers": address}, error)).lasting
 
 
 async def test_brokers_at_addresses_that_lead_nowhere(

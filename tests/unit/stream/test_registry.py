@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from turnstream.stream.codec import NotAvro
-from turnstream.stream.registry import RegistryClient, SchemasUnavailable
+from turnstream.stream.registry import RegistryClient, SchemasAway, SchemasUnavailable
 
 SCHEMA = '{"type": "record", "name": "R", "fields": []}'
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -137,17 +137,26 @@ def _refuses(request: httpx.Request) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    ("answer", "named"),
+    ("answer", "named", "passes"),
     [
-        (_refuses, r"does not answer \(ConnectError\)"),
-        (lambda _: httpx.Response(409, text="incompatible"), "409 incompatible"),
-        (lambda _: httpx.Response(200, text="<html>"), "gave no JSON"),
-        (lambda _: httpx.Response(200, json=[]), "gave list"),
-        (lambda _: httpx.Response(200, json={}), "without giving an id"),
+        (_refuses, r"does not answer \(ConnectError\)", True),
+        (lambda _: httpx.Response(503, text="starting"), "503 starting", True),
+        (lambda _: httpx.Response(409, text="incompatible"), "409 incompatible", False),
+        (lambda _: httpx.Response(200, text="<html>"), "gave no JSON", False),
+        (lambda _: httpx.Response(200, json=[]), "gave list", False),
+        (lambda _: httpx.Response(200, json={}), "without giving an id", False),
     ],
 )
-async def test_failures_say_what_happened(answer: Answer, named: str) -> None:
-    """Every failure of a registry is one kind of error with its address and cause."""
+async def test_failures_say_what_happened(
+    answer: Answer,
+    named: str,
+    passes: bool,
+) -> None:
+    """Every failure of a registry is one kind of error with its address and cause.
+
+    One that may pass is told apart: it does not refuse the start of a role.
+    """
     with pytest.raises(SchemasUnavailable, match=named) as caught:
         await _client(answer).register("s", SCHEMA)
     assert "http://registry:8081/api" in str(caught.value)
+    assert passes == isinstance(caught.value, SchemasAway)

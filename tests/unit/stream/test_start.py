@@ -1,6 +1,8 @@
 """Where a new group may start, and what topics must take."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -9,7 +11,10 @@ from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     GroupLoadInProgressError,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    ProducerFenced,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
@@ -19,8 +24,12 @@ from aiokafka.protocol.commit import OffsetFetchResponse_v3
 from aiokafka.structs import TopicPartition
 
 from turnstream.stream import start, transaction
+from turnstream.stream.clients import started
+from turnstream.stream.imprint import IMPRINT_KEY, imprint_of
+from turnstream.stream.reachability import Unreachable
 from turnstream.stream.role import LaneFailed, StartRefused
 from turnstream.stream.start import start_time_ms
+from turnstream.stream.topic_ids import TopicIds
 from turnstream.stream.transaction import MAX_BATCH_BYTES
 
 from .lane_fakes import CHANGELOG, OUT, RESULTS, TURNS, settings
@@ -102,6 +111,8 @@ class NewGroup:
         """All are empty."""
         return dict.fromkeys(tps, 0)
 
+    _client = None
+
 
 class Unauthorized:
     """A producer whose transactional id the broker does not allow to this user."""
@@ -141,13 +152,171 @@ async def test_a_transactional_id_that_is_not_allowed_refuses_the_start(
         await start._check_offsets(
             cast("AIOKafkaConsumer", NewGroup()),
             partitions=2,
-            held_before=True,
+            held=frozenset({0, 1}),
             settings=settings(start_from="earliest"),
         )
 
     assert [("group-start", True)] == [
         (each.options["transactional_id"], each.stopped) for each in made
     ]
+
+
+IDS = TopicIds("cluster", {TURNS: "id-1", RESULTS: "id-2", CHANGELOG: "id-3"})
+
+
+class Starting:
+    """The producer that commits where a group starts, and what a changelog of two partitions has.
+
+    It keeps what was committed, by partition of the changelog, and the offsets.
+    """
+
+    client = None
+
+    def __init__(self, *, known: bool, held: frozenset[int]) -> None:
+        self.known = known
+        self.held = held
+        self.imprints: dict[int, tuple[bytes, bytes]] = {}
+        self.offsets: Mapping[TopicPartition, int] = {}
+        self.transactions = 0
+        self.error: KafkaError | None = None
+
+    async def start(self) -> None:
+        """Fail, if told to."""
+        if self.error is not None:
+            raise self.error
+
+    async def stop(self) -> None:
+        """Disconnect."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Count."""
+        self.transactions += 1
+        yield
+
+    async def send_and_wait(self, topic: str, value: bytes, *, key: bytes, partition: int) -> None:
+        """Keep."""
+        assert CHANGELOG == topic
+        self.imprints[partition] = (key, value)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int], group: str
+    ) -> None:
+        """Keep."""
+        self.offsets = offsets
+
+    async def checked(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        """Check the offsets of the group."""
+
+        async def any_committed(*_: object, **__: object) -> bool:
+            return self.known
+
+        async def held_partitions(*_: object, **__: object) -> frozenset[int]:
+            return self.held
+
+        async def topic_ids(*_: object) -> TopicIds:
+            return IDS
+
+        monkeypatch.setattr(start, "any_committed", any_committed)
+        monkeypatch.setattr(start, "held_partitions", held_partitions)
+        monkeypatch.setattr(start, "topic_ids", topic_ids)
+        monkeypatch.setattr(start, "group_producer", lambda *_, **__: self)
+        monkeypatch.setattr(start, "_ATTEMPT_SECONDS", 0)
+        await start._check_offsets(
+            cast("AIOKafkaConsumer", NewGroup()),
+            partitions=2,
+            held=self.held,
+            settings=settings(start_from="earliest", **options),
+        )
+
+
+async def test_a_group_with_offsets_and_an_empty_changelog_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was made anew: what was handled beyond the offsets would be done twice."""
+    starting = Starting(known=True, held=frozenset())
+    with pytest.raises(StartRefused) as refused:
+        await starting.checked(monkeypatch)
+
+    for part in (
+        "changelog 'changelog' was recreated or emptied: group 'group' has committed offsets",
+        "restore the changelog",
+        "`kafka-consumer-groups --delete --group group`",
+        "start_from",
+    ):
+        assert part in str(refused.value)
+    assert 0 == starting.transactions
+
+
+@pytest.mark.parametrize(
+    ("known", "held", "marked"),
+    [
+        (False, (), {0, 1}),  # a new group
+        (False, (1,), {0}),  # its offsets expired
+        (False, (0, 1), set()),
+        (True, (1,), {0}),  # of an earlier version, with a partition that never had a record
+        (True, (0, 1), set()),
+    ],
+)
+async def test_a_changelog_says_what_it_is_for_from_the_first_commit_on(
+    monkeypatch: pytest.MonkeyPatch,
+    known: bool,
+    held: tuple[int, ...],
+    marked: set[int],
+) -> None:
+    """In each partition that is empty: what another says of itself is left as it is."""
+    starting = Starting(known=known, held=frozenset(held))
+    await starting.checked(monkeypatch)
+
+    assert dict.fromkeys(marked, (IMPRINT_KEY, imprint_of(2, IDS))) == starting.imprints
+    assert (0 if known else 4) == len(starting.offsets)
+    assert bool(marked or not known) == starting.transactions
+
+
+async def test_a_start_that_another_one_fences_has_nothing_left_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other one has committed where the group starts, and marked the changelog."""
+    starting = Starting(known=False, held=frozenset())
+
+    async def fenced() -> None:
+        starting.known, starting.held = True, frozenset({0, 1})
+        raise ProducerFenced
+
+    monkeypatch.setattr(starting, "start", fenced)
+    await starting.checked(monkeypatch)
+
+    assert 0 == starting.transactions
+
+
+@pytest.mark.parametrize("error", [KafkaTimeoutError(), KafkaConnectionError()])
+async def test_brokers_that_go_away_before_the_first_commit_refuse_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaError
+) -> None:
+    """The process is started again, and they may be back."""
+    starting = Starting(known=False, held=frozenset())
+    starting.error = error
+    with pytest.raises(LaneFailed, match="cannot commit where group 'group' starts: Kafka"):
+        await starting.checked(monkeypatch)
+
+
+@pytest.mark.parametrize(("lasting", "ends"), [(False, LaneFailed), (True, StartRefused)])
+async def test_only_what_lasts_refuses_the_start_of_a_client(
+    monkeypatch: pytest.MonkeyPatch,
+    lasting: bool,
+    ends: type[Exception],
+) -> None:
+    """A broker that restarts is there again for the next start; a wrong password is not right."""
+
+    async def why(*_: object) -> Unreachable:
+        return Unreachable("no Kafka", "start it", lasting=lasting)
+
+    async def starting() -> None:
+        raise KafkaConnectionError
+
+    monkeypatch.setattr(start, "why_unreachable", why)
+    with pytest.raises(ends, match="no Kafka; start it"):
+        await start._reached(starting(), settings())
 
 
 class Cluster:
@@ -248,10 +417,13 @@ async def test_a_right_that_is_missing_refuses_the_start(
     assert type(error).__name__ in str(refused.value)
 
 
-async def test_an_error_that_may_pass_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RequestTimedOutError(), KafkaTimeoutError()])
+async def test_an_error_that_may_pass_refuses_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaError
+) -> None:
     """It ends the process, which is started again."""
-    clustered(monkeypatch, "committed", RequestTimedOutError())
-    with pytest.raises(RequestTimedOutError):
+    clustered(monkeypatch, "beginnings", error)
+    with pytest.raises(type(error)):
         await start.check_start(settings())
 
 
@@ -276,6 +448,21 @@ async def test_who_waits_in_vain_says_what_was_answered() -> None:
                 request_timeout_ms=50, session_timeout_ms=40, heartbeat_interval_ms=10
             ),
         )
+
+
+async def test_a_client_that_stops_among_brokers_that_are_away_hides_no_error() -> None:
+    """Aiokafka then lets out a cancellation of its own, which nobody catches as an error."""
+
+    class Away:
+        async def start(self) -> None:
+            raise KafkaTimeoutError
+
+        async def stop(self) -> None:
+            raise asyncio.CancelledError
+
+    with pytest.raises(KafkaTimeoutError):
+        async with started(cast("AIOKafkaConsumer", Away())):
+            pass
 
 
 class Group:

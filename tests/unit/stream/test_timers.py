@@ -19,7 +19,7 @@ def test_fires_each_timer_once_at_its_time() -> None:
     index = TimerIndex()
     timers = (timer("a", 10), timer("b", 20))
     index.update(b"k", timers)
-    fired = [index.fire(at, timers_of=lambda _: timers) for at in (9, 10, 15, 20, 99)]
+    fired = [index.fire(at, timers_of=lambda _: timers, keys=9) for at in (9, 10, 15, 20, 99)]
 
     assert [[], [(b"k", timers[0])], [], [(b"k", timers[1])], []] == fired
 
@@ -30,7 +30,7 @@ def test_cancelled_timer_does_not_fire() -> None:
     index.update(b"k", (timer("a", 10),))
     index.update(b"k", ())
 
-    assert [] == index.fire(99, timers_of=lambda _: ())
+    assert [] == index.fire(99, timers_of=lambda _: (), keys=9)
     assert 0 == len(index)
 
 
@@ -38,12 +38,24 @@ def test_timer_set_again_fires_again() -> None:
     """The same timer with another time is another timer."""
     index = TimerIndex()
     index.update(b"k", (timer("a", 10),))
-    index.fire(10, timers_of=lambda _: (timer("a", 10),))
+    index.fire(10, timers_of=lambda _: (timer("a", 10),), keys=9)
     later = (timer("a", 30),)
     index.update(b"k", later)
 
     assert 30 == index.earliest()
-    assert [(b"k", later[0])] == index.fire(30, timers_of=lambda _: later)
+    assert [(b"k", later[0])] == index.fire(30, timers_of=lambda _: later, keys=9)
+
+
+def test_what_is_due_beyond_the_bound_fires_in_the_next_calls_in_its_order() -> None:
+    """The earliest first; a cancelled one counts, too, for it has been looked at."""
+    index = TimerIndex()
+    states: Timers = {b"%d" % n: (timer("a", n),) for n in range(5)}
+    for key, timers in reversed(states.items()):
+        index.update(key, timers)
+    states[b"1"] = ()
+    fired = [index.fire(9, timers_of=states.__getitem__, keys=2) for _ in range(4)]
+
+    assert [[b"0"], [b"2", b"3"], [b"4"], []] == [[key for key, _ in each] for each in fired]
 
 
 def test_size_follows_keys_not_updates() -> None:
@@ -52,7 +64,7 @@ def test_size_follows_keys_not_updates() -> None:
     for turn in range(20_000):
         near, far = timer("near", turn + 1), timer("far", 10_000_000 + turn)
         index.update(b"k", (near, far))
-        index.fire(turn + 1, timers_of={b"k": (far,)}.__getitem__)
+        index.fire(turn + 1, timers_of={b"k": (far,)}.__getitem__, keys=9)
         index.update(b"k", (far,))
 
     assert 1 == len(index)
@@ -90,7 +102,7 @@ def test_fires_exactly_what_a_plain_search_finds(
             for one in timers
             if one.due_at <= now
         } - fired
-        found = index.fire(now, timers_of=lambda each: states.get(each, ()))
+        found = index.fire(now, timers_of=lambda each: states.get(each, ()), keys=9)
 
         assert expected == {(each, one.timer_id, one.due_at) for each, one in found}
         assert len(expected) == len(found)

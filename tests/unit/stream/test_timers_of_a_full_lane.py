@@ -1,5 +1,8 @@
 """Which timers of a full lane overtake the backlog that waits for them, and which do not."""
 
+import pytest
+
+from turnstream.stream import lane as lanes
 from turnstream.stream.handler import TimerDue
 from turnstream.stream.lane import Lane
 from turnstream.stream.store import MemoryRecords
@@ -57,3 +60,23 @@ async def test_what_was_begun_goes_from_a_lane_that_stays_full() -> None:
     await lane.close()
 
     assert {(b"ended", None), (b"begun", None)} == set(bench.producer.sent(CHANGELOG))
+
+
+async def test_those_that_wait_do_not_take_the_turn_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many were begun before: the lane has no room until the others have gone."""
+    monkeypatch.setattr(lanes, "_FIRED_KEYS", 2)
+    bench = Bench(settings(max_keys_per_partition=1))
+    lane = bench.lane()
+    await lane.fence()
+    begun = {b"begun %d" % n: BEGUN for n in range(5)}
+    late = FORMAT.dump(Tally(due=(TimerDue("ended", "expiry", 5_500),)))
+    lane.load(MemoryRecords({**begun, b"ended": late}), ends={TURNS: 100, RESULTS: 100})
+    lane.start(bench.sources())
+
+    assert lane.fire_timers(6_000)
+    await lane.drain()
+    await lane.close()
+
+    assert [(b"ended", None)] == bench.producer.sent(CHANGELOG)
