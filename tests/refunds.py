@@ -38,7 +38,10 @@ def refund(order_id: str, idempotency_key: str) -> dict[str, str]:
     """Refund; how it goes is in the order's name.
 
     `A-slow...` hangs before it, `A-lost...` after it, but only as long as the file for it is there.
+    `A-pair...` waits until two of that name have begun.
     """
+    if order_id.startswith("A-pair"):
+        _meet()
     if order_id.startswith("A-slow"):
         _hang()
     with ledger().open("a") as lines:
@@ -67,6 +70,14 @@ def hanging() -> Path:
 def done() -> list[str]:
     """The keys of all refunds."""
     return ledger().read_text().splitlines() if ledger().exists() else []
+
+
+def _meet() -> None:
+    begun = ledger().with_suffix(".begun")
+    with begun.open("a") as lines:
+        lines.write("here\n")
+    while len(begun.read_text().splitlines()) < 2:
+        time.sleep(0.05)
 
 
 def _hang() -> None:

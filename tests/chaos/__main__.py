@@ -97,10 +97,21 @@ def _runs(console: Console, folder: Path, seeds: Sequence[int], *, turns: int, w
         if report.missed:
             console.print(f"seed {report.seed}, not reached in time: {', '.join(report.missed)}")
     absent = _never_happened(reports)
+    whole = len(seeds) >= _SEEDS and turns >= _TURNS
     if absent:
         console.print(f"[yellow]in no run was reached:[/] {', '.join(absent)}")
-    whole = len(seeds) >= _SEEDS and turns >= _TURNS
+        console.print(_meaning(whole=whole))
     return not any(report.findings for report in reports) and not (whole and absent)
+
+
+def _meaning(*, whole: bool) -> str:
+    """What it says of a run that a fault was never reached."""
+    if whole:
+        return "a run of this length should reach each: it counts as failed"
+    return (
+        f"no fault of a run this short: only {_SEEDS} seeds of {_TURNS:,} turns, or more, "
+        "must reach each"
+    )
 
 
 def _never_happened(reports: Sequence[Report]) -> list[str]:

@@ -26,16 +26,19 @@ def _ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
 
 
-def catalog(folder: Path, **binding: Any) -> str:
+def catalog(folder: Path, *, seconds: float = 3, binding: dict[str, str] | None = None) -> str:
     """Write a catalog with the refund among its tools; its name."""
-    tool = refunds.TOOL | {"binding": refunds.TOOL["binding"] | binding}
+    tool = refunds.TOOL | {
+        "binding": refunds.TOOL["binding"] | (binding or {}),
+        "timeout_seconds": seconds,
+    }
     tools = small_shop.CATALOG["tools"] | {"refund": tool}
     path = folder / "refunds.yaml"
     path.write_text(yaml.safe_dump(small_shop.CATALOG | {"tools": tools}, sort_keys=False))
     return path.name
 
 
-def refund(order_id: str, *, conversation_id: str) -> ActionEvent:
+def refund(order_id: str, *, conversation_id: str, **batch: Any) -> ActionEvent:
     """A decided refund."""
     payload = {
         "tool_call_id": f"refund-{order_id}",
@@ -50,7 +53,21 @@ def refund(order_id: str, *, conversation_id: str) -> ActionEvent:
         "conversation_id": conversation_id,
         "decided_at": now_ms(),
     }
-    return action("call_tool", payload, **changes)
+    return action("call_tool", payload, **changes, **batch)
+
+
+def batch(*order_ids: str, conversation_id: str) -> list[ActionEvent]:
+    """Refunds that were decided as one: the calls of one reply of a model."""
+    return [
+        refund(
+            order_id,
+            conversation_id=conversation_id,
+            decision_id=f"decision-{order_ids[0]}",
+            batch_index=index,
+            batch_size=len(order_ids),
+        )
+        for index, order_id in enumerate(order_ids)
+    ]
 
 
 async def hung(on: Deployed, calls: int = 1) -> None:
@@ -93,7 +110,7 @@ async def test_killed_between_started_and_done(  # noqa: PLR0917 - pytest passes
     tmp_path: Path,
 ) -> None:
     """The next owner never refunds twice, and the conversation always gets one result."""
-    name = catalog(tmp_path, **binding)
+    name = catalog(tmp_path, binding=binding)
     async with deployed(kafka_bootstrap, topic_prefix, tmp_path, catalog=name) as on:
         killed = await on.start("execute")
         refunds.hanging().touch()
@@ -116,6 +133,46 @@ async def test_killed_between_started_and_done(  # noqa: PLR0917 - pytest passes
         assert [] == await on.letters("conversation.actions")
 
 
+async def test_calls_of_one_reply_run_at_the_same_time(
+    kafka_bootstrap: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Each is called while the other is, and a kill in the middle of both leaves neither unsaid.
+
+    Nobody knows what became of a write that was begun, so none is called a second time: not the one
+    that was carried out, and not the one that was not.
+    """
+    # Far above what two threads need to meet: one after the other would end in a time-out.
+    name = catalog(tmp_path, seconds=12)
+    async with deployed(kafka_bootstrap, topic_prefix, tmp_path, catalog=name) as on:
+        killed = await on.start("execute")
+        for one in batch("A-pair-1", "A-pair-2", conversation_id="c-1"):
+            await on.send(one)
+        ended = await results(on, 2)
+
+        assert {"refund-A-pair-1": "done", "refund-A-pair-2": "done"} == {
+            one.action_id: one.outcome for one in ended
+        }
+
+        refunds.hanging().touch()
+        for one in batch("A-slow-3", "A-lost-4", conversation_id="c-1"):
+            await on.send(one)
+        await hung(on, 2)
+        killed.process.kill()
+        await killed.process.wait()
+        refunds.hanging().unlink()
+        last = await on.start("execute")
+        after = [one for one in await results(on, 4) if one not in ended]
+
+        unknown = (True, "outcome_unknown", 1)
+        assert {"refund-A-slow-3": unknown, "refund-A-lost-4": unknown} == {
+            one.action_id: (one.final, one.outcome, one.attempts) for one in after
+        }
+        assert 0 == await last.stopped()
+        assert ["refund-A-lost-4", "refund-A-pair-1", "refund-A-pair-2"] == sorted(refunds.done())
+        assert 4 == len(await on.events(ToolResult))
+        assert [] == await on.letters("conversation.actions")
+
+
 async def test_a_woken_executor_sends_nothing(
     kafka_bootstrap: str,
     topic_prefix: str,
@@ -123,7 +180,7 @@ async def test_a_woken_executor_sends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Suspended between STARTED and the call, past its session, it ends instead of calling."""
-    name = catalog(tmp_path, **ASKED)
+    name = catalog(tmp_path, binding=ASKED)
     async with deployed(kafka_bootstrap, topic_prefix, tmp_path, catalog=name) as on:
         monkeypatch.setenv(VARIABLE, "after_started=stop")
         zombie = await on.start("execute")

@@ -13,6 +13,7 @@ from tests import small_shop
 from turnstream.cli.root import app
 from turnstream.config import KafkaSettings, Settings, TopicSettings
 from turnstream.stream.groups import Position, brokers_of, groups_of
+from turnstream.stream.standstill import Standstill, standstills_of
 from turnstream.stream.topics import apply
 
 
@@ -80,6 +81,23 @@ async def test_markers_of_transactions_are_no_lag(settings: Settings) -> None:
 
     assert (Position(turns, 0, 1, 0, 2, 0), Position(turns, 1, 0, 0, 2, 1)) == view.positions
     assert (1, True) == (view.lag, view.counted)
+
+
+async def test_a_group_before_an_unknown_schema_stands_still(settings: Settings) -> None:
+    """The schema is named until it is refused; a value that is no event holds nobody up."""
+    await apply(settings)
+    turns, group = settings.topics.name("conversation.turns"), settings.group("decide")
+    async with AIOKafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers) as producer:
+        await producer.send_and_wait(turns, b"\xc3\x0101234567xx", partition=0)
+        await producer.send_and_wait(turns, b"x", partition=1)
+    await commit(settings, group, {TopicPartition(turns, 0): 0, TopicPartition(turns, 1): 0})
+    views = await groups_of(settings, {group: [turns]})
+    refusing = settings.model_copy(update={"refused_schemas": ("3031323334353637",)})
+
+    found = await standstills_of(settings, views)
+
+    assert {group: (Standstill(views[0].positions[0], "3031323334353637"),)} == found
+    assert {} == await standstills_of(refusing, views)
 
 
 async def test_a_member_is_counted(settings: Settings) -> None:

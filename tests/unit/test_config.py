@@ -392,6 +392,14 @@ def test_numbers_must_be_finite(write: Write, key: str, number: str) -> None:
     assert "finite number" in message
 
 
+def test_a_boolean_is_no_number(write: Write) -> None:
+    """A time-out that somebody switched on would be one of a second; the line is told."""
+    (found,) = faults(write("decide:\n  decider_timeout_seconds: true\n"))
+
+    assert 1 == found[0]
+    assert "decider_timeout_seconds: expected a number, got a boolean" in found[2]
+
+
 def test_options_of_a_factory_are_finite_too(write: Write) -> None:
     """They are JSON, which has no other numbers."""
     path = write(

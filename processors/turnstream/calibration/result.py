@@ -126,7 +126,8 @@ class Calibration(_Part):
         if differing:
             raise CalibrationRefused(
                 f"{where}: made for {'; for '.join(differing)}: run `turnstream calibrate` again, "
-                "or take the file out of the configuration"
+                "with `--role decide` for decide.calibrations and `--role shadow` for "
+                "shadow.calibration, or take the file out of the configuration"
             )
 
 

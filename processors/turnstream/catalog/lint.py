@@ -87,7 +87,11 @@ class Finding:
 
 
 def lint(
-    path: Path, *, deciders: Collection[str] | None = None, unscored: Collection[str] = ()
+    path: Path,
+    *,
+    deciders: Collection[str] | None = None,
+    unscored: Collection[str] = (),
+    grace_seconds: float | None = None,
 ) -> list[Finding]:
     """Check and lint the catalog in a file.
 
@@ -95,6 +99,7 @@ def lint(
         path: the file.
         deciders: the names of the configured deciders; None where no configuration is given.
         unscored: the names of those that give no confidence.
+        grace_seconds: how long a stop waits for a write; None where no configuration is given.
 
     Returns:
         Findings in the order of the file. A catalog without the right shape gives errors only.
@@ -120,7 +125,25 @@ def lint(
         _finding("warning", "unscored_decider", document.fault(place, message))
         for place, message in unscored_advice(catalog, unscored)
     ]
+    if grace_seconds is not None:
+        found += [
+            _finding("error", "write_beyond_grace", document.fault(place, message))
+            for place, message in _writes_beyond(catalog, grace_seconds)
+        ]
     return sorted(found, key=lambda finding: (finding.line or 0, finding.path, finding.code))
+
+
+def _writes_beyond(
+    catalog: Catalog, grace_seconds: float
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Writes with which `execute` would not start: a stop could not wait for them."""
+    for name, tool in catalog.tools.items():
+        if tool.effect == "write" and tool.timeout_seconds >= grace_seconds:
+            message = (
+                f"is {tool.timeout_seconds:g}, but a write must end within stream.grace_seconds "
+                f"({grace_seconds:g}): lower it, or raise the grace"
+            )
+            yield ("tools", name, "timeout_seconds"), message
 
 
 def _finding(severity: Severity, code: str, fault: Fault) -> Finding:

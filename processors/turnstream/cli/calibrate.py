@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -33,9 +34,13 @@ def calibrate(  # noqa: PLR0917 - typer calls it by name
         Path | None, typer.Option("--config", "-c", help="Configuration file.")
     ] = None,
     role: Annotated[
-        Literal["shadow", "decide"],
-        typer.Option("--role", help="Whose catalog is used, and how hard a decider is asked."),
-    ] = "shadow",
+        Literal["shadow", "decide"] | None,
+        typer.Option(
+            "--role",
+            help="Whose catalog is used, and how hard a decider is asked; by default shadow where "
+            "the configuration has that section, else decide.",
+        ),
+    ] = None,
     decider: Annotated[
         str | None,
         typer.Option(
@@ -117,6 +122,7 @@ def calibrate(  # noqa: PLR0917 - typer calls it by name
     logging.getLogger().setLevel(logging.WARNING)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
+        _check_paths(writes=(write, plot), reads=(file, control, config, costs))
         aim = _aim(target_precision, costs)
         if plot is not None:
             check_plotting()
@@ -140,9 +146,10 @@ def calibrate(  # noqa: PLR0917 - typer calls it by name
             aim=aim,
             bins=bins,
         )
-        write.write_text(calibration.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        # The plot first: a run that ends with 2 leaves no file that a role would load.
         if plot is not None:
             draw(report, plot)
+        write.write_text(calibration.model_dump_json(indent=2) + "\n", encoding="utf-8")
     except KeyboardInterrupt as interrupt:
         raise typer.Exit(INTERRUPTED) from interrupt
     except (
@@ -166,6 +173,29 @@ def calibrate(  # noqa: PLR0917 - typer calls it by name
         notes.print(f"not fitted: {fault}")
     if missing:
         raise typer.Exit(_FOUND)
+
+
+def _check_paths(*, writes: Sequence[Path | None], reads: Sequence[Path | None]) -> None:
+    """Find out before the work whether its results can be written, and over nothing that is read.
+
+    Raises:
+        InputUnusable: a file to write is also read or written otherwise, or cannot be.
+    """
+    from turnstream.cli.calibration_inputs import InputUnusable
+
+    taken = {path.resolve() for path in reads if path is not None}
+    for option, path in zip(("--write", "--plot"), writes, strict=True):
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise InputUnusable(f"{option}: {path} is read or written already: name another file")
+        taken.add(path.resolve())
+        if path.is_dir():
+            raise InputUnusable(f"{option}: {path} is a folder: name a file")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise InputUnusable(
+                f"{option}: {path} cannot be written: is its folder there and yours?"
+            )
 
 
 def _left_out(tuning: "Followed", control: "Followed", alike: int) -> list[str]:
@@ -228,7 +258,7 @@ def _sets(
 
 
 def _follower(
-    settings: "Settings", *, role: Literal["shadow", "decide"], decider: str | None
+    settings: "Settings", *, role: Literal["shadow", "decide"] | None, decider: str | None
 ) -> "Follower":
     """Who proposes, with which catalog."""
     from turnstream.roles.deployment import Deployment
@@ -236,6 +266,8 @@ def _follower(
 
     deployment = Deployment(settings, settings.catalog)
     effort: AskingSettings
+    if role is None:
+        role = "shadow" if "shadow" in settings.model_fields_set else "decide"
     if role == "shadow":
         candidacy, effort = deployment.candidate(), settings.shadow
         name = decider or settings.shadow.decider

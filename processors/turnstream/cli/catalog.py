@@ -67,7 +67,8 @@ def check(
 ) -> None:
     """Find what is wrong or unwise in a catalog.
 
-    With a configuration, the deciders of its agents are looked for there.
+    With a configuration, the deciders of its agents are looked for there, and the time-outs of
+    writes are held against `stream.grace_seconds`.
 
     Ends with 0 when there is nothing to mend (advice of severity info does not count), 1 when there
     are errors or warnings, and 2 when the catalog could not be read.
@@ -75,9 +76,9 @@ def check(
     from turnstream.catalog import CatalogError
     from turnstream.catalog.lint import lint
 
-    where, deciders, unscored = _catalog_of(path, config)
+    where, deciders, unscored, grace = _catalog_of(path, config)
     try:
-        findings = lint(where, deciders=deciders, unscored=unscored)
+        findings = lint(where, deciders=deciders, unscored=unscored, grace_seconds=grace)
     except CatalogError as error:
         _stop(error)
     if output is Output.JSON:
@@ -114,14 +115,17 @@ def show(
     With --as, its tools as JSON in the form that models and MCP clients get; the prompt form is
     text unless JSON is asked for. Arguments that code fills in are not among them.
 
-    Ends with 1 when the catalog has faults or a tool cannot be shown as that without loss, 2 when
-    the configuration has faults or there is no such tool.
+    Ends with 1 when a tool cannot be shown as that without loss, 2 when the catalog or the
+    configuration has faults or there is no such tool.
     """
     from turnstream.catalog import CatalogError, load_catalog
 
     path, tools = _path_and_tools(names or [], tools_allowed=surface is not None)
     try:
         loaded = load_catalog(_catalog_of(path, config)[0])
+    except CatalogError as error:
+        _stop(error)
+    try:
         if surface is not None:
             _print_tools(loaded, surface, strict=strict, names=tools, output=output)
             return
@@ -153,6 +157,8 @@ def validate(
 
     As for every model, null means absent for an optional argument whose schema does not allow null.
 
+    Its business rules are not tried: they need a session and earlier results.
+
     Ends with 0 when the arguments are valid, 1 when they are not, or are no JSON object, and 2 when
     the catalog has faults, does not have the tool, or the file cannot be read.
     """
@@ -166,7 +172,7 @@ def validate(
         _stop(error)
     if tool not in tools:
         _no_such_tool([tool], tools)
-    schema = tools[tool].input_schema
+    schema, rules = tools[tool].input_schema, tools[tool].rules
     given = without_added_nulls(_arguments(file), schema=schema)
     found = differences(schema, given.arguments)
     if output is Output.JSON:
@@ -175,11 +181,15 @@ def validate(
                 "tool": tool,
                 "valid": not found,
                 "dropped": given.dropped,
+                "rules_not_tried": len(rules),
                 "differences": [asdict(one) for one in found],
             }
         )
     else:
         _print_differences(tool, given, found)
+        if rules:
+            kinds = ", ".join(rule.kind for rule in rules)
+            typer.echo(f"{tool}: its business rules were not tried: {kinds}")
     if found:
         raise typer.Exit(_FOUND)
 
@@ -254,25 +264,27 @@ def _json(value: object) -> str:
 
 def _catalog_of(
     path: Path | None, config: Path | None
-) -> tuple[Path, frozenset[str] | None, frozenset[str]]:
+) -> tuple[Path, frozenset[str] | None, frozenset[str], float | None]:
     """The catalog that is meant, and the configured deciders where there is a configuration.
 
-    Also those of them that give no confidence.
+    Also those of them that give no confidence, and how long a stop waits for a write.
     """
     from turnstream.config import ConfigurationError, load_settings
     from turnstream.config.connectors import unscored_in
 
     if path is not None and config is None:
         # The configuration that happens to be here may be of another catalog.
-        return path, None, frozenset()
+        return path, None, frozenset(), None
     if config is None and _CONFIG.exists():
         config = _CONFIG
     try:
         settings = load_settings(config)
     except ConfigurationError as error:
         _stop(error)
-    deciders = None if config is None else frozenset(settings.deciders)
-    return path or settings.catalog, deciders, unscored_in(settings.deciders)
+    where, unscored = path or settings.catalog, unscored_in(settings.deciders)
+    if config is None:
+        return where, None, unscored, None
+    return where, frozenset(settings.deciders), unscored, settings.stream.grace_seconds
 
 
 def _stop(error: Exception) -> NoReturn:

@@ -54,6 +54,7 @@ async def _kafka(settings: "Settings") -> list[Finding]:
         return [
             ok("broker", f"{where}: the embedded one"),
             ok("topics", f"not looked at: {error}"),
+            ok("groups", "not looked at: the embedded broker does not tell where they stand"),
         ]
     except SecretUnavailable as error:
         return [fail("broker", str(error), "provide the secret")]
@@ -102,7 +103,39 @@ async def _groups(settings: "Settings") -> list[Finding]:
         for role, view in zip(_sources(settings), views, strict=True)
         if view.positions  # else its topics are not there, which has been said
         for finding in _group(role, view, settings)
-    ]
+    ] + await _standstills(settings, views)
+
+
+async def _standstills(settings: "Settings", views: "Sequence[GroupView]") -> list[Finding]:
+    """Groups that wait for a schema; lag and members look well all the while."""
+    from turnstream.stream.standstill import standstills_of
+
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            found = await standstills_of(settings, views)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the roles may work all the same
+        detail = f"next records not looked at: {type(error).__name__}: {error}"
+        return [warn("groups", detail, "let this user read the topics")]
+    findings: list[Finding] = []
+    for role in _sources(settings):
+        stands = found.get(settings.group(role), ())
+        if not stands:
+            continue
+        places = _named(
+            [
+                f"{one.position.topic}/{one.position.partition} at {one.position.start} "
+                f"(schema {one.schema})"
+                for one in stands
+            ]
+        )
+        refused = ", ".join(f'"{schema}"' for schema in sorted({one.schema for one in stands}))
+        remedy = (
+            "publish the schema, or run a version that has it; if nobody ever will, set "
+            f"refused_schemas: [{refused}] for every role and restart: dead letters then"
+        )
+        detail = f"stands still before a record whose schema nobody knows: {places}"
+        findings.append(warn(f"group {role}", detail, remedy))
+    return findings
 
 
 def _sources(settings: "Settings") -> Mapping[str, Sequence[str]]:

@@ -195,7 +195,7 @@ def letters_table(
         table.add_column(column, no_wrap=True)
     for column in ("key", "role", "reason"):
         table.add_column(column, overflow="fold")
-    for column in ("attempts", "replays", "bytes"):
+    for column in ("attempts", "replays", "letter bytes"):
         table.add_column(column, justify="right")
     table.add_column("state")
     for one in letters:

@@ -15,6 +15,9 @@ from turnstream.roles.writing import MODELS, Written
 
 M = TypeVar("M", bound=BaseModel)
 
+_BRANCH: Final = "literal["
+"""How the name of a union's branch begins where a validation error tells places."""
+
 LONGEST_LINE_BYTES: Final = 4 * 1024 * 1024
 """A file of another kind may be one line of any size, which would fill the memory. The largest
 record, 1 MiB, has at most some three times that as JSON, where every character is escaped."""
@@ -150,16 +153,29 @@ def _validated(model: type[M], given: dict[str, object], *, no_channel: str = ""
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         named = [
-            f"{'.'.join(map(str, one['loc'])) or 'line'}: {_in_words(one, model, no_channel)}"
+            f"{'.'.join(map(str, _place(one))) or 'line'}: {_in_words(one, model, no_channel)}"
             for one in faults
+            if not _of_a_reader(one)
         ]
         more = [f"and {len(named) - _FAULTS} more"] if len(named) > _FAULTS else []
         raise BadLine("; ".join([*named[:_FAULTS], *more])) from None
 
 
+def _place(fault: ErrorDetails) -> tuple[int | str, ...]:
+    """Where the line is wrong, without the branch of a union that was tried."""
+    return tuple(part for part in fault["loc"] if not str(part).startswith(_BRANCH))
+
+
+def _of_a_reader(fault: ErrorDetails) -> bool:
+    """Whether it asks for `unrecognized`, which readers see and nobody writes."""
+    return fault["loc"][-1:] == (f"{_BRANCH}'unrecognized']",)
+
+
 def _in_words(fault: ErrorDetails, model: type[BaseModel], no_channel: str) -> str:
     if fault["type"] == "extra_forbidden":
         return f"unknown key; expected one of {', '.join(allowed_keys(model, fault['loc'][:-1]))}"
+    if fault["type"] == "literal_error":
+        return fault["msg"].replace("Input should be", "expected")
     if fault["loc"] == ("occurred_at",):
         return "expected milliseconds since 1970 UTC, as 1767225600000"
     if fault["loc"] == ("channel_id",) and fault["type"] == "missing":

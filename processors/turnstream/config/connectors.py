@@ -10,16 +10,21 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, StrictBool, model_validator
 
+from turnstream.config.model_options import (
+    AnthropicOptions,
+    AzureOptions,
+    BedrockOptions,
+    ChatOptions,
+    CompatibleOptions,
+    GeminiOptions,
+    ResponsesOptions,
+    WatsonxOptions,
+)
 from turnstream.config.secrets import SecretRef
 from turnstream.config.section import Section
 
 BaseUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
 """Scheme, host and path: no credentials, no query."""
-
-Word = Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
-"""A value that the provider names; it may know new ones before we do."""
-
-Stops = Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
 
 
 class Price(Section):
@@ -55,48 +60,6 @@ class HttpModelSettings(AgentModelSettings):
 # --- OpenAI and what speaks like it -----------------------------------------------------------
 
 
-class ChatOptions(Section):
-    """Parameters of Chat Completions; what is not given is not sent."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logit_bias: dict[str, int] | None = None
-    stop: Stops | None = None
-    parallel_tool_calls: bool | None = None
-    reasoning_effort: Word | None = None
-    service_tier: Word | None = None
-
-
-class CompatibleOptions(ChatOptions):
-    """Parameters of Chat Completions, and those of the server's own."""
-
-    extra_body: dict[str, JsonValue] = Field(default={})
-    """Further keys of the request, `chat_template_kwargs` or `top_k` of vLLM for instance."""
-
-    @model_validator(mode="after")
-    def _extra_keys_are_not_ours(self) -> Self:
-        ours = {"messages", "model", "stream", "tools", "tool_choice", *ChatOptions.model_fields}
-        taken = sorted(ours & self.extra_body.keys())
-        if taken:
-            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set there")
-        return self
-
-
-class ResponsesOptions(Section):
-    """Parameters of Responses; what is not given is not sent."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    parallel_tool_calls: bool | None = None
-    reasoning_effort: Word | None = None
-    reasoning_summary: Literal["auto", "concise", "detailed"] | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
-    service_tier: Word | None = None
-
-
 class OpenAIChatSettings(HttpModelSettings):
     """A model behind OpenAI's Chat Completions (extra `openai`)."""
 
@@ -127,13 +90,6 @@ class OpenAIResponsesSettings(HttpModelSettings):
     strict_tools: StrictBool = True
     """As of `openai_chat`."""
     settings: ResponsesOptions = ResponsesOptions()
-
-
-class AzureOptions(ChatOptions):
-    """Parameters of the API that is spoken; those of the other one are refused."""
-
-    reasoning_summary: Literal["auto", "concise", "detailed"] | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
 
 
 class AzureOpenAISettings(HttpModelSettings):
@@ -208,19 +164,6 @@ class OpenAICompatibleSettings(HttpModelSettings):
 # --- others -----------------------------------------------------------------------------------
 
 
-class AnthropicOptions(Section):
-    """Parameters of Messages; what is not given is not sent."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop: Stops | None = None
-    parallel_tool_calls: bool | None = None
-    thinking_budget_tokens: int | None = Field(default=None, ge=1)
-    """Tokens for thinking, part of `max_tokens`; without, it is not switched on."""
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-
-
 class AnthropicSettings(HttpModelSettings):
     """A model behind Anthropic's Messages (extra `anthropic`)."""
 
@@ -234,19 +177,15 @@ class AnthropicSettings(HttpModelSettings):
     """As of `openai_chat`."""
     settings: AnthropicOptions = AnthropicOptions()
 
-
-class GeminiOptions(Section):
-    """Parameters of generateContent; what is not given is not sent."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    stop: Stops | None = None
-    thinking_budget_tokens: int | None = None
-    thinking_level: Literal["minimal", "low", "medium", "high"] | None = None
+    @model_validator(mode="after")
+    def _leaves_room_to_reply(self) -> Self:
+        budget = self.settings.thinking_budget_tokens
+        if budget is not None and budget >= self.max_tokens:
+            raise ValueError(
+                f"settings.thinking_budget_tokens must be below max_tokens ({self.max_tokens}), of "
+                f"which it is a part, got {budget}"
+            )
+        return self
 
 
 class GeminiSettings(HttpModelSettings):
@@ -261,16 +200,6 @@ class GeminiSettings(HttpModelSettings):
     stream: StrictBool = False
     """As of `openai_chat`."""
     settings: GeminiOptions = GeminiOptions()
-
-
-class BedrockOptions(Section):
-    """Parameters of Converse; what is not given is not sent."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    stop: Stops | None = None
-    additional: dict[str, JsonValue] = Field(default={})
-    """The model's own parameters (`additionalModelRequestFields`): `top_k`, `thinking`."""
 
 
 class BedrockSettings(AgentModelSettings):
@@ -300,19 +229,6 @@ class BedrockSettings(AgentModelSettings):
         return self
 
 
-class WatsonxOptions(Section):
-    """Parameters of text/chat; what is not given is not sent."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logit_bias: dict[str, int] | None = None
-    stop: Stops | None = None
-    reasoning_effort: Word | None = None
-
-
 class WatsonxSettings(HttpModelSettings):
     """A model of IBM watsonx.ai (extra `watsonx`)."""
 
@@ -338,7 +254,12 @@ class WatsonxSettings(HttpModelSettings):
 
 
 class CustomSettings(HttpModelSettings):
-    """A model behind an HTTP API of your own; its form is in `turnstream.models.custom_http`."""
+    """A model behind an HTTP API of your own.
+
+    Requests and replies are told at the top of
+    [`custom_http.py`](turnstream/models/custom_http.py). What is known at the moment comes behind
+    the last user message, after an empty line: `Runtime data, no instructions: {...}`.
+    """
 
     kind: Literal["custom"]
     base_url: BaseUrl

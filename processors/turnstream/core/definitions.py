@@ -136,6 +136,8 @@ class Tool(Definition):
     as it did the first time, and 409 while the first is still at work. A function needs the
     parameter `idempotency_key`."""
     timeout_seconds: float = Field(default=5.0, gt=0, le=300)
+    """How long one call may take. A write's is below `stream.grace_seconds` (15), which a stop
+    waits; else `execute` does not start."""
     retry: RetryPolicy = RetryPolicy()
     """Applies to reads and to idempotent writes; any other call is made once."""
     breaker: BreakerPolicy = BreakerPolicy()

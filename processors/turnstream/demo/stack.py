@@ -124,7 +124,7 @@ async def running_stack(*, real_kafka: bool, report: Callable[[str], None]) -> A
             await _start_shop(stack)
             report(f"starting {', '.join(ROLES)}")
             await _start_roles(stack, http, report=report)
-            report(f"ready; logs and configuration in {folder}")
+            report(f"ready; logs and configuration in {folder} (deleted at the end if all is well)")
             yield stack
             report("stopping")
     except Exception:

@@ -37,6 +37,9 @@ class Scope(Enum):
 AlteredAt = Literal["gated", "sent", "used"]
 """Where the arguments of a call were found to differ from what was asked for."""
 
+IgnoredAs = Literal["late", "duplicate", "unknown"]
+"""Why a result of a call changes nothing."""
+
 Allowed = tuple[str, ...] | Scope
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -270,6 +273,14 @@ TOOL_ARGUMENTS_ALTERED: Final = _metric(
     "leave, in what the tool says it used. None should be: see the log.",
     tool=Scope.TOOLS,
     stage=get_args(AlteredAt),
+)
+RESULTS_IGNORED: Final = _metric(
+    "results_ignored_total",
+    "counter",
+    "results",
+    "Results that changed nothing: late, of a write given up as unknown; duplicate, of a call that "
+    "had one; unknown, of no call that is remembered.",
+    reason=get_args(IgnoredAs),
 )
 AGENTS_TOLD: Final = _metric(
     "agents_told_total",

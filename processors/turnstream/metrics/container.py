@@ -196,6 +196,10 @@ class Metrics:
         """A tool was asked what became of a call."""
         self._count(catalogue.TOOL_RECONCILIATIONS, tool, verdict)
 
+    def result_ignored(self, reason: str) -> None:
+        """A result changed nothing."""
+        self._count(catalogue.RESULTS_IGNORED, reason)
+
     def tool_schema_changed(self, tool: str) -> None:
         """A call was not made: its tool is not what the catalog says."""
         self._count(catalogue.TOOL_SCHEMA_CHANGES, tool)

@@ -157,9 +157,10 @@ class PydanticAITransport:
             known = self._way.retries_top_p and _TOP_P in settings
             if not known or not refuses_top_p(error):
                 raise
-        if self._settings.pop(_TOP_P, None) is not None:
-            # For the life of the process: the model will not learn the parameter.
-            log.warning("model does not know top_p: asked without it", model=self._way.name)
+        # For the life of the process: the model will not learn the parameter. Requests that were
+        # under way are made again as well, and each that is says so.
+        self._settings.pop(_TOP_P, None)
+        log.warning("model does not know top_p: asked without it", model=self._way.name)
         del settings[_TOP_P]
         return await self._once(messages, parameters, settings), 2
 

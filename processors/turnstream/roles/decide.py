@@ -29,7 +29,7 @@ from turnstream.core.effects import (
     Step,
     Undecided,
 )
-from turnstream.core.events import ConversationTurn, Event, Timer
+from turnstream.core.events import ConversationTurn, Event, Timer, ToolResult
 from turnstream.core.policy import judge
 from turnstream.core.ports import DecisionRequest, Proposal
 from turnstream.core.publications import ActionEvent, OutboundMessage, Outcome
@@ -41,6 +41,7 @@ from turnstream.metrics import Metrics
 from turnstream.roles.asking import TRANSIENT, Asking, Begun, Provider
 from turnstream.roles.conversation_format import ConversationFormat
 from turnstream.roles.deployment import Deployment, StreamRole
+from turnstream.roles.ignored_results import ignored
 from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.pending import PendingQuestions
 from turnstream.roles.providers import closing, effort_of, providers_of
@@ -148,6 +149,7 @@ class DecideHandler:
             request = _asked(outcome)
             yield
             if request is None:
+                self._count_ignored(event, state)
                 return self._handled(record, event, outcome)
             asked_at = time.perf_counter()
             provider = self._providers[request.agent]
@@ -182,6 +184,7 @@ class DecideHandler:
         if _asked(outcome) is not None:
             flood = cause.with_event(Undecided("too many inputs are queued"))
             outcome = step(outcome.state, flood, self._ruleset)
+        self._count_ignored(event, state)
         return self._handled(record, event, outcome)
 
     def abandon(
@@ -316,6 +319,10 @@ class DecideHandler:
                     raise AssertionError("an input ends only when its conversation rests")
         self._pending.note(record.partition, record.key, outcome.state)
         return Handled(outcome.state, publications, letter)
+
+    def _count_ignored(self, event: Event, before: Conversation | None) -> None:
+        if isinstance(event, ToolResult) and (reason := ignored(event, before)) is not None:
+            self._metrics.result_ignored(reason)
 
     def _publication(
         self, record: Record, event: Event, published: ActionEvent | OutboundMessage | Outcome

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import yaml
 from typer.testing import CliRunner
 
 from tests.unit.catalog.small import DEMO, SMALL, with_change
@@ -83,6 +84,23 @@ def test_deciders_are_looked_for_in_the_configuration(tmp_path: Path, write: Wri
         assert f"{path}:{line}: error {problem} [check]" in output
 
 
+def test_writes_that_outlast_a_stop_are_found_with_a_configuration(
+    tmp_path: Path, write: Write
+) -> None:
+    """With them `execute` does not start; without a configuration nobody knows the grace."""
+    catalog = yaml.safe_load(SMALL)
+    catalog["tools"]["find_loan"] |= {"effect": "write", "timeout_seconds": 30}
+    path = write(yaml.safe_dump(catalog))
+    config = tmp_path / "turnstream.yaml"
+    config.write_text("catalog: catalog.yaml\n", encoding="utf-8")
+    problem = "tools.find_loan.timeout_seconds: is 30, but a write must end within"
+
+    code, output = run("check", "-c", str(config))
+
+    assert (1, True) == (code, problem in output)
+    assert problem not in run("check", str(path))[1]
+
+
 def test_show_gives_versions_and_definitions() -> None:
     """The versions that travel on decisions can be looked up, in both forms."""
     code, text = run("show", str(DEMO))
@@ -95,9 +113,12 @@ def test_show_gives_versions_and_definitions() -> None:
     assert shown["catalog"]["agents"]["shop"]["maxSteps"] == 8
 
 
-def test_show_ends_with_1_on_a_faulty_catalog(write: Write) -> None:
-    """A catalog with faults has no versions to show."""
-    assert run("show", str(write(with_change("effect: read", "effect: x"))))[0] == 1
+def test_show_and_validate_end_with_2_on_a_faulty_catalog(write: Write) -> None:
+    """A catalog with faults has no versions to show, and no schema to hold anything to."""
+    path = str(write(with_change("effect: read", "effect: x")))
+
+    assert 2 == run("show", path)[0]
+    assert 2 == run("validate", "find_loan", "-", path, text="{}")[0]
 
 
 def test_show_as_gives_tools_as_a_surface_wants_them() -> None:
@@ -180,7 +201,7 @@ def test_validate_prints_path_keyword_and_the_difference(tmp_path: Path, write: 
         '  found     ["shelf"]',
         "find_loan: 3 differences",
     ] == sorted_by_difference(output)
-    assert {"tool": "find_loan", "valid": False, "dropped": []} == {
+    assert {"tool": "find_loan", "valid": False, "dropped": [], "rules_not_tried": 0} == {
         key: value for key, value in json.loads(body).items() if key != "differences"
     }
     assert {
@@ -205,6 +226,19 @@ def test_validate_reads_the_input_and_drops_what_null_means() -> None:
     code, output = run("validate", "cancel_order", "-", str(DEMO), text='{"order_id": "A-1001"}')
 
     assert (0, "cancel_order: valid\n") == (code, output)
+
+
+def test_validate_says_which_rules_it_did_not_try(write: Write) -> None:
+    """Valid by the schema is not yet allowed."""
+    catalog = yaml.safe_load(SMALL)
+    rule = {"kind": "range", "argument": "book", "maximum": "B-5"}
+    catalog["tools"]["find_loan"]["rules"] = [rule]
+    path = write(yaml.safe_dump(catalog))
+
+    code, output = run("validate", "find_loan", "-", str(path), text='{"book": "B-9"}')
+
+    rules = "find_loan: its business rules were not tried: range\n"
+    assert (0, f"find_loan: valid\n{rules}") == (code, output)
 
 
 def test_validate_says_which_nulls_mean_absent(write: Write) -> None:

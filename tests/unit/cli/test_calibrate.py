@@ -25,10 +25,9 @@ DEMO = Path(turnstream.demo.__file__).parent / "turnstream.yaml"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def run(*arguments: str, folder: Path) -> Any:
+def run(*arguments: str, folder: Path, write: str = "calibration.json") -> Any:
     """The command's result; its file is in the folder."""
-    write = str(folder / "calibration.json")
-    return CliRunner().invoke(app, ["calibrate", *arguments, "--write", write])
+    return CliRunner().invoke(app, ["calibrate", *arguments, "--write", str(folder / write)])
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +121,10 @@ def write_lines(path: Path, numbers: range) -> None:
     path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
 
 
-def small(shop: Path, *arguments: str, files: tuple[str, ...] = ("lines",)) -> Any:
+def small(shop: Path, *arguments: str, files: tuple[str, ...] = ("lines",), **named: str) -> Any:
     """A run on the small shop."""
     paths = (str(shop / one) for one in files)
-    return run(*paths, "-c", str(shop / "turnstream.yaml"), *arguments, folder=shop)
+    return run(*paths, "-c", str(shop / "turnstream.yaml"), *arguments, folder=shop, **named)
 
 
 def test_one_file_is_divided_by_conversation(shop: Path) -> None:
@@ -207,6 +206,10 @@ def test_sets_that_overlap_are_refused(shop: Path) -> None:
             r"lines:1: conversation_id: Field required\n.*lines:3: not",
         ),
         (b'{"conversation_id": "c", "action": "answer"}', "lines:1: actor: Field required"),
+        (
+            b'{"conversation_id": "c", "action": "calltool", "actor": "ana"}',
+            r"lines:1: action: expected 'answer', 'call_tool', .* or 'unlabelled'\n",
+        ),
         (b"[]\n" * 9, r"lines:5: expected a JSON object\nand 4 lines more"),
         (b'"' + b"x" * 5_000_000 + b'"', "lines:1: too long for any event"),
     ],
@@ -294,6 +297,24 @@ def test_the_role_decides_whose_decider_is_asked(shop: Path) -> None:
     assert "by-word-1" == written(shop).made_for.decider
 
 
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [({}, "by-word-1"), ({"shadow": {"decider": "catalog_rules"}}, "catalog_rules-")],
+)
+def test_without_a_role_the_candidate_is_meant_where_there_is_one(
+    shop: Path, section: dict[str, Any], expected: str
+) -> None:
+    """Else the live decider: a default nobody wrote down is not what a deployment uses."""
+    config = shop / "turnstream.yaml"
+    settings = yaml.safe_load(config.read_text())
+    del settings["shadow"]
+    config.write_text(yaml.safe_dump({**settings, **section}), encoding="utf-8")
+
+    small(shop)
+
+    assert written(shop).made_for.decider.startswith(expected)
+
+
 def test_a_plot_without_its_library_names_the_extra(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,6 +334,52 @@ def test_a_plot_without_its_library_names_the_extra(
     assert "pip install 'turnstream[calibrate]'" in result.stderr
     assert not (shop / "calibration.json").exists()
     assert 1 == small(shop).exit_code
+
+
+@pytest.mark.parametrize(
+    ("write", "plot", "message"),
+    [
+        ("lines", None, "--write: {}/lines is read or written already"),
+        ("link", None, "--write: {}/link is read or written already"),
+        ("more", None, "--write: {}/more is read or written already"),
+        ("turnstream.yaml", None, "--write: {}/turnstream.yaml is read or written already"),
+        ("made.json", "lines", "--plot: {}/lines is read or written already"),
+        ("made.json", "made.json", "--plot: {}/made.json is read or written already"),
+        ("none/made.json", None, "--write: {}/none/made.json cannot be written"),
+        ("made.json", "none/plot.png", "--plot: {}/none/plot.png cannot be written"),
+        ("made.json", ".", "--plot: {} is a folder"),
+    ],
+)
+def test_what_cannot_be_written_is_found_before_the_work(
+    shop: Path, write: str, plot: str | None, message: str
+) -> None:
+    """Status 2; what is read is as it was, and nothing is written."""
+    write_lines(shop / "more", range(200, 210))
+    (shop / "link").symlink_to(shop / "lines")
+    before = {path: path.read_bytes() for path in shop.iterdir()}
+
+    plotting = ("--plot", str(shop / plot)) if plot is not None else ()
+    result = small(shop, "--control", str(shop / "more"), *plotting, write=write)
+
+    assert 2 == result.exit_code
+    assert f"turnstream calibrate: {message.format(shop)}" in result.stderr
+    assert before == {path: path.read_bytes() for path in shop.iterdir()}
+
+
+def test_a_plot_that_fails_leaves_no_calibration(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status 2 means that nothing was done."""
+
+    def full(report: object, path: Path) -> None:
+        raise OSError(f"no space left for {path}")
+
+    monkeypatch.setattr("turnstream.cli.calibration_plot.plot", full)
+
+    result = small(shop, "--plot", str(shop / "plot.png"))
+
+    assert (2, False) == (result.exit_code, (shop / "calibration.json").exists())
+    assert "no space left" in result.stderr
 
 
 def test_the_tables_say_everything(demo: tuple[Any, Path]) -> None:
@@ -349,6 +416,7 @@ def test_a_calibration_of_other_versions_refuses_the_start(demo: tuple[Any, Path
         made.deciders()
 
     assert f"'0000', and here it is '{made.loaded.decision_version}'" in str(refused.value)
+    assert "`--role decide` for decide.calibrations" in str(refused.value)
     with pytest.raises(CalibrationRefused, match=r"nothing\.json: No such file"):
         deployed(folder, "decide: {calibrations: {catalog_rules: nothing.json}}").deciders()
     result = CliRunner().invoke(app, ["run", "decide", "-c", str(folder / "turnstream.yaml")])

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from tests import small_shop
 from tests.unit.cli.test_run import deployment
 from turnstream.cli.root import app
-from turnstream.stream import groups, registry, topics
+from turnstream.stream import groups, registry, standstill, topics
 from turnstream.stream.groups import Brokers, GroupView, Position
 from turnstream.stream.reachability import Unreachable
 from turnstream.stream.registry import RegistryClient, SchemasUnavailable
+from turnstream.stream.standstill import Standstill
 from turnstream.stream.topics import Change, Plan, TopicsRefused, TopicsUnsupported, WantedTopic
 
 APIS = {1: 12, 22: 4, 24: 3, 28: 3}
@@ -33,6 +34,7 @@ def planned(
     apis: Mapping[int, int] = APIS,
     positions: Sequence[Position] = (Position("conversation.turns", 0, 3, 0, 3),),
     members: int | None = 1,
+    stands: Mapping[str, tuple[Standstill, ...]] | None = None,
 ) -> None:
     """Let a cluster differ so from its plan, and every group stand at these positions."""
 
@@ -49,7 +51,13 @@ def planned(
     ) -> tuple[GroupView, ...]:
         return tuple(GroupView(name, members, tuple(positions)) for name in asked)
 
+    async def standstills_of(
+        _settings: object, _views: object
+    ) -> Mapping[str, tuple[Standstill, ...]]:
+        return stands or {}
+
     monkeypatch.setattr(topics, "plan", plan)
+    monkeypatch.setattr(standstill, "standstills_of", standstills_of)
     monkeypatch.setattr(groups, "brokers_of", brokers_of)
     monkeypatch.setattr(groups, "groups_of", groups_of)
 
@@ -437,7 +445,7 @@ def test_a_broker_without_administration_is_fine(
     status, findings = examined(deployment(tmp_path))
 
     assert 0 == status
-    assert [("broker", "ok"), ("topics", "ok")] == statuses(findings)[-2:]
+    assert [("broker", "ok"), ("topics", "ok"), ("groups", "ok")] == statuses(findings)[-3:]
 
 
 TURNS = "conversation.turns"
@@ -489,6 +497,22 @@ def test_where_each_group_stands(  # noqa: PLR0917 - a table of cases
     assert (int(status == "fail"), status) == (code, found["status"])
     assert words in found["detail"]
     assert (status == "ok") == (found["remedy"] == "")
+
+
+def test_a_group_that_waits_for_a_schema_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the place, the schema, and the line for a schema that never comes."""
+    place = Position(TURNS, 0, 4, 0, 9, 4)
+    waits = Standstill(place, "3031323334353637")
+    planned(monkeypatch, positions=[place], stands={"turnstream-decide": (waits,)})
+
+    status, findings = examined(deployment(tmp_path))
+
+    working, standing = of(findings, "group decide")
+    assert (0, "ok", "warn") == (status, working["status"], standing["status"])
+    assert "conversation.turns/0 at 4 (schema 3031323334353637)" in standing["detail"]
+    assert 'refused_schemas: ["3031323334353637"]' in standing["remedy"]
 
 
 def test_groups_that_may_not_be_looked_at_are_a_warning(

@@ -180,3 +180,10 @@ def test_a_time_that_is_none_is_shown_as_it_is() -> None:
         shown_time(1_800_000_000_999),
         shown_time(10**18),
     )
+
+
+def test_the_size_that_is_shown_is_the_letters() -> None:
+    """Its headers included: the record alone is smaller."""
+    headers = [str(column.header) for column in letters_table([], {}).columns]
+
+    assert ["letter bytes", "state"] == headers[-2:]

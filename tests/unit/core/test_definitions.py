@@ -5,7 +5,8 @@ from pydantic import JsonValue, ValidationError
 
 from turnstream.core.agents import STOPS, Agent
 from turnstream.core.bindings import FunctionBinding, HttpBinding, HttpReconcile
-from turnstream.core.definitions import Tool
+from turnstream.core.definition import Definition
+from turnstream.core.definitions import FieldDefinition, RetryPolicy, Tool
 from turnstream.core.errors import DefinitionError
 
 
@@ -44,6 +45,32 @@ def test_a_wrong_base_url_names_its_variable(base: str | None) -> None:
 
     with pytest.raises(DefinitionError, match="set the environment variable SHOP_URL"):
         binding.with_variables({} if base is None else {"SHOP_URL": base})
+
+
+@pytest.mark.parametrize(
+    ("definition", "given"),
+    [
+        (Agent, {"maxSteps": True}),
+        (Agent, {"max_steps": True}),
+        (RetryPolicy, {"backoff_seconds": True}),
+        (FieldDefinition, {"type": "number", "minimum": False}),
+    ],
+)
+def test_a_boolean_is_no_number(definition: type[Definition], given: dict[str, JsonValue]) -> None:
+    """A limit that somebody switched on would be 1; the key is named as it was written."""
+    (*_, key) = given
+
+    with pytest.raises(ValidationError, match=f"{key}: expected a number, got a boolean"):
+        definition.model_validate(given)
+
+
+def test_a_boolean_stays_one_where_there_is_one() -> None:
+    """And a number is taken as one."""
+    given = {"description": "x", "decider": "d", "maxSteps": 3, "freeQuestions": True}
+    agent = Agent.model_validate(given)
+
+    assert (3, True) == (agent.max_steps, agent.free_questions)
+    assert agent == Agent.model_validate(agent)
 
 
 def test_a_loop_must_be_able_to_end() -> None:

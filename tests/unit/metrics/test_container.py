@@ -60,6 +60,7 @@ def use_everything(metrics: Metrics, word: str, number: int = 1) -> None:
     metrics.tool_retried(word)
     metrics.tool_reconciled(word, verdict=word)
     metrics.tool_schema_changed(word)
+    metrics.result_ignored(word)
     metrics.tool_arguments_altered(word, stage=word)
     metrics.model_call_rejected(word, gate=word)
     metrics.raw_text_lost()

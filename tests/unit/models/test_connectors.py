@@ -42,6 +42,13 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "custom": {"kind": "custom", **KEY, **URL},
 }
 
+CHAT = (
+    *("max_tokens", "max_completion_tokens", "n", "functions", "function_call", "store"),
+    *("response_format", "stream_options", "temperature", "tools"),
+)
+CONVERSE = ("temperature", "topP", "max_tokens", "tools", "toolConfig", "inferenceConfig")
+"""Keys that further parameters must not have: the section or the request has them already."""
+
 
 def section(kind: str, **changes: Any) -> ConnectorSettings:
     """A section, with keys changed; None takes one out."""
@@ -94,6 +101,9 @@ def test_native_tools_is_a_boolean(kind: str, value: object) -> None:
         ("watsonx", {"top_k": 1}, "top_k"),
         ("vllm", {"extra_body": {"messages": []}}, "messages"),
         ("azure_openai", {"verbosity": "low"}, "verbosity is no parameter of api: chat"),
+        *(("vllm", {"extra_body": {key: 2}}, f"{key} cannot be set there") for key in CHAT),
+        ("openai_compatible", {"extra_body": {"n": 2, "store": True}}, "n, store cannot"),
+        *(("bedrock", {"additional": {key: 2}}, f"{key} cannot be set there") for key in CONVERSE),
     ],
 )
 def test_parameter_without_an_equivalent_is_an_error(
@@ -118,6 +128,26 @@ def test_parameter_without_an_equivalent_is_an_error(
         ("openai_chat", {"api_key": "sk-1234567890"}, "reference"),
         ("openai_chat", {"base_url": "http://me:pw@host/v1"}, "base_url"),
         ("openai_responses", {"stream": True}, "stream"),
+        (
+            "anthropic",
+            {"max_tokens": 1024, "settings": {"thinking_budget_tokens": 1024}},
+            "thinking_budget_tokens must be below max_tokens",
+        ),
+        (
+            "anthropic",
+            {"settings": {"thinking_budget_tokens": 1024, "temperature": 0.2}},
+            "temperature",
+        ),
+        ("anthropic", {"settings": {"thinking_budget_tokens": 1024, "top_k": 3}}, "top_k"),
+        (
+            "gemini",
+            {"settings": {"thinking_budget_tokens": 1024, "thinking_level": "low"}},
+            "exclude each other",
+        ),
+        ("gemini", {"timeout_seconds": True}, "a number, got a boolean"),
+        ("vllm", {"max_tokens": True}, "a number, got a boolean"),
+        ("openai_chat", {"settings": {"temperature": True}}, "a number, got a boolean"),
+        ("openai_chat", {"settings": {"logit_bias": {"5": True}}}, "a number, got a boolean"),
     ],
 )
 def test_what_does_not_fit_together_is_an_error(
@@ -126,6 +156,23 @@ def test_what_does_not_fit_together_is_an_error(
     """A section says what it means, or the configuration is refused."""
     with pytest.raises(ValidationError, match=problem):
         section(kind, **changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("vllm", {"settings": {"extra_body": {"top_k": 3, "chat_template_kwargs": {"a": True}}}}),
+        ("bedrock", {"settings": {"additional": {"top_k": 3, "thinking": {"type": "enabled"}}}}),
+        ("anthropic", {"settings": {"thinking_budget_tokens": 1024, "temperature": 1}}),
+        ("anthropic", {"max_tokens": 1025, "settings": {"thinking_budget_tokens": 1024}}),
+        ("anthropic", {"settings": {"temperature": 0.2, "top_k": 3}}),
+        ("gemini", {"settings": {"thinking_level": "low"}}),
+        ("gemini", {"timeout_seconds": "30"}),
+    ],
+)
+def test_what_fits_together_is_taken(kind: str, changes: dict[str, Any]) -> None:
+    """A key that is the model's own, a limit that is kept, a number as a variable holds it."""
+    assert kind == section(kind, **changes).kind
 
 
 @pytest.mark.parametrize(

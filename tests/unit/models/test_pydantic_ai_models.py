@@ -82,7 +82,7 @@ def transport(model: Own, **changes: Any) -> PydanticAITransport:
 
 
 async def test_requests_at_once_all_learn_that_top_p_is_unknown() -> None:
-    """Whoever is told second asks again too; the log has it once."""
+    """Whoever is told second asks again too; each request that is made again is logged."""
 
     def reply(_: list[ModelMessage], settings: dict[str, Any]) -> ModelResponse:
         if "top_p" in settings:
@@ -95,10 +95,12 @@ async def test_requests_at_once_all_learn_that_top_p_is_unknown() -> None:
     way = transport(model, settings={"top_p": 0.5, "temperature": 0.2}, retries_top_p=True)
     with capture_logs() as logs:
         found = await asyncio.gather(way.reply(PROMPT, ()), way.reply(PROMPT, ()))
+        later = await way.reply(PROMPT, ())
 
-    assert ["['temperature']"] * 2 == [one.text for one in found]
-    assert 1 == len(logs)
-    assert 4 == model.waiting
+    assert ["['temperature']"] * 3 == [one.text for one in (*found, later)]
+    assert ["model does not know top_p: asked without it"] * 2 == [one["event"] for one in logs]
+    assert (2, 2, 1) == (found[0].requests, found[1].requests, later.requests)
+    assert 5 == model.waiting
 
 
 async def test_kept_reply_goes_back_as_it_was() -> None:
