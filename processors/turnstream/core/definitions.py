@@ -151,7 +151,8 @@ class Tool(Definition):
     """What its schema cannot say of the arguments."""
     confirm: str | None = None
     """Field of type `boolean` whose question the customer answers with yes before each call. Its
-    question may name arguments: ``Cancel order {order_id}?``"""
+    question may name arguments: ``Cancel order {order_id}?`` Only a reply that is a yes as a whole,
+    courtesies aside ("Oui, merci", "ok, go ahead"), counts; to any other it is asked again."""
     threshold: Probability | None = None
     """Least confidence for an automatic call. A write tool without one never runs automatically.
     What it means for an agent model, which gives none, is said by `unscored` of `thresholds`."""

@@ -18,11 +18,10 @@ from typing import Final, assert_never
 from turnstream.core.bounds import CANDIDATES, cleaned
 from turnstream.core.definitions import FieldDefinition
 from turnstream.core.written_numbers import numbers_in
+from turnstream.core.yes_or_no import yes_or_no
 
 _WORD: Final = re.compile(r"\w+")
 _ANCHORS: Final = re.compile(r"\A\^|(?<!\\)\$\Z|(?<!\\)\\Z\Z")
-_YES: Final = frozenset({"yes", "y", "true", "ok", "okay", "oui", "o", "si", "sí", "ja", "1"})
-_NO: Final = frozenset({"no", "n", "false", "non", "nein", "nee", "0"})
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 """A number as sessions, records and results have it: no other reading of it is possible."""
 
@@ -75,7 +74,8 @@ class Extractor:
             case "choice":
                 return self.candidates(text).get(field, ())
             case "boolean":
-                return _yes_or_no(stripped)
+                said = yes_or_no(folded(stripped))
+                return () if said is None else (said,)
             case "integer" | "number":
                 return _numbers(stripped, definition)
             case "string":
@@ -140,13 +140,6 @@ def _matches(
         if len(found) == CANDIDATES:
             break
     return tuple(found)
-
-
-def _yes_or_no(text: str) -> tuple[str, ...]:
-    words = _WORD.findall(folded(text))
-    yes = any(word in _YES for word in words)
-    no = any(word in _NO for word in words)
-    return ("true",) if yes and not no else ("false",) if no and not yes else ()
 
 
 def _numbers(text: str, definition: FieldDefinition) -> tuple[str, ...]:
