@@ -113,6 +113,9 @@ def test_call_where_none_belongs_spoils_a_stream_of_ones_own(kind: str) -> None:
 
 
 WHOLE: Final[dict[str, bytes]] = {
+    "a call of another name": b'{"text": "Done.", "finish": "stop", "toolCalls": [{"name": "x"}]}',
+    "a call in OpenAI's form": b'{"text": "Done.", "finish": "stop", "function_call": {}}',
+    "a message of calls": b'{"text": "Done.", "finish": "stop", "message": {"tool_calls": []}}',
     "a call of streams": b'{"text": "Done.", "finish": "stop", "tool_call": {"name": "x"}}',
     "calls twice": b'{"finish": "stop", "text": "Done.", "tool_calls": [{"name": "x"}],'
     b' "tool_calls": []}',

@@ -8,6 +8,7 @@ calls of tools         `call_tool` with all of them; a text beside them is not s
 one control call       ask, refuse, hand off, or an approved answer
 anything mixed         proposed as it came, for the core to tell the model what contradicts what
 cut off, unreadable    nothing of it is done; the model is told why, within the core's bounds
+reasoning in the text  left out before the rest is read; see `reasoning_text`
 refused by a filter    a person, cause `safety`
 =====================  =============================================================================
 
@@ -21,7 +22,7 @@ proposes is unscored, and what thresholds then mean is said by `thresholds.unsco
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -45,6 +46,7 @@ from turnstream.models.control_tools import (
     offered,
 )
 from turnstream.models.kept_replies import Origin, dropped, kept, remembered, with_own_ids
+from turnstream.models.reply_reading import WHY_UNUSABLE, taken_apart
 from turnstream.models.tool_forms import form_of
 from turnstream.models.transport import (
     ModelCall,
@@ -59,7 +61,7 @@ from turnstream.models.transport import (
 
 log = structlog.get_logger(__name__)
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Rises when the same catalog, request and reply may lead to another proposal."""
 
 NO_CONFIDENCE: Final = "none: the model gives no probability"
@@ -69,16 +71,6 @@ _NAME_CHARACTERS: Final = 100
 
 _UNUSABLE: Final = "unusable"
 """An action that there is none of: the core has nothing done and the model told."""
-
-_WHY_UNUSABLE: Final[Mapping[str, str]] = {
-    "length": "the reply was cut off at its greatest length: be brief",
-    "malformed": "a call could not be read: write its arguments as one JSON object",
-    "unknown": "the reply ended in a way that is not known",
-}
-
-_NO_CALL: Final = "the reply ended as one that calls, without a call: call a tool, or answer"
-
-_NO_TOOLS: Final = "calls are made in text alone: write `Action:` and `Action Input:`"
 
 _MOST_TOKENS: Final = 2**53
 """Of a reply. A count of hundreds of digits ends the sum of its cost with an OverflowError, and no
@@ -91,16 +83,6 @@ _REASONS: Final[Mapping[Action, ReasonCode]] = {
     "refuse": "policy_block",
     "handoff": "unsupported",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A reply, taken apart."""
-
-    text: str
-    calls: tuple[ModelCall, ...]
-    fault: str | None
-    """Why nothing of it can be used."""
 
 
 class AgentModel:
@@ -241,7 +223,7 @@ class AgentModel:
         *,
         seconds: float,
     ) -> Proposal:
-        taken = self._taken_apart(reply, style)
+        taken = taken_apart(reply, style)
         calls = with_own_ids(
             taken.calls,
             taken=(one.call_id for turn in request.loop for one in turn.envelopes),
@@ -250,7 +232,7 @@ class AgentModel:
         notes = self._notes(reply, style, seconds=seconds, calls=len(calls))
         if reply.finish == "refused":
             return self._proposal("handoff", notes, None, cause="safety")
-        if taken.fault is not None and (reply.finish in _WHY_UNUSABLE or not reply.text.strip()):
+        if taken.fault is not None and (reply.finish in WHY_UNUSABLE or not reply.text.strip()):
             stored = dropped(taken.fault, form=form, style=style)
         else:
             stored = kept(reply, calls, form=form, style=style, origin=origin, note=taken.fault)
@@ -266,22 +248,6 @@ class AgentModel:
         if not steps:
             return self._proposal("call_tool", notes, stored, calls=calls)
         return self._controlled(steps, calls, notes, stored)
-
-    def _taken_apart(self, reply: ModelReply, style: Style) -> _Read:
-        fault = _WHY_UNUSABLE.get(reply.finish)
-        if fault is not None:
-            return _Read("", (), fault)
-        if style == "native":
-            text, calls = reply.text, reply.calls
-            fault = None if calls or text.strip() else "the reply was empty"
-        else:
-            spoken = react.read(reply.text)
-            text, calls = spoken.answer or "", spoken.calls
-            fault = _NO_TOOLS if reply.calls else spoken.fault
-        if reply.finish == "tool_calls" and not calls:
-            # It was lost on its way, and the text may say that it was made.
-            fault = fault or _NO_CALL
-        return _Read(text, calls, None) if fault is None else _Read("", (), fault)
 
     def _answered(
         self,

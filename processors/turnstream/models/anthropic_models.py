@@ -1,5 +1,6 @@
 """Anthropic's Messages."""
 
+import json
 from typing import Any, Final
 
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -9,6 +10,7 @@ from turnstream.config.connectors import AnthropicSettings
 from turnstream.models.provider_http import NO_KEY, provider_client
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
 from turnstream.models.secrets_of_models import key_of
+from turnstream.models.transport import OUT_OF_FORM, unavailable
 
 _PROFILE: Final[dict[str, Any]] = {
     "json_schema_transformer": None,
@@ -24,12 +26,48 @@ _WORDS: Final = {"stop": "stop_sequences", "effort": "anthropic_effort"}
 """Our keys to Pydantic AI's, where they differ."""
 
 
+_BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+"""What is asked for. Any other could be a call, and the library passes some over."""
+
+_DATA: Final = b"data:"
+
+
+def known_alone(body: bytes) -> bytes:
+    """A body, whole or a stream of events, unless a block of it is not known.
+
+    Raises:
+        DeciderUnavailable: one is not.
+    """
+    if body.lstrip()[:1] == b"{":
+        _check(body)
+    else:
+        for line in body.splitlines():
+            if line.startswith(_DATA):
+                _check(line.removeprefix(_DATA))
+    return body
+
+
+def _check(text: bytes) -> None:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return  # the library's to judge
+    if not isinstance(said, dict):
+        return
+    content = said.get("content")
+    blocks = [*(content if isinstance(content, list) else ()), said.get("content_block")]
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") not in _BLOCKS:
+            raise unavailable(f"{OUT_OF_FORM} (content.type)")
+
+
 def anthropic_transport(settings: AnthropicSettings) -> PydanticAITransport:
     """Speak to the model of a section."""
     client = provider_client(
         settings.api_key,
         timeout_seconds=settings.timeout_seconds,
         max_reply_bytes=settings.max_reply_bytes,
+        mended=known_alone,
     )
     provider = AnthropicProvider(
         base_url=settings.base_url.rstrip("/"), api_key=NO_KEY, http_client=client

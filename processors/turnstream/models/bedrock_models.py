@@ -20,7 +20,7 @@ from turnstream.config.connectors import BedrockSettings
 from turnstream.core.errors import DefinitionError
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
 from turnstream.models.secrets_of_models import key_of
-from turnstream.models.transport import ModelReply, Prompt, ToolForm
+from turnstream.models.transport import OUT_OF_FORM, ModelReply, Prompt, ToolForm, unavailable
 
 _FORM: Final = "bedrock/converse"
 
@@ -173,6 +173,9 @@ def _with_inputs(parsed: Any, **_: Any) -> None:
     """Give calls without arguments or id empty ones: the library below cannot do without."""
     content = parsed.get("output", {}).get("message", {}).get("content", ())
     for block in content:
+        if block.get("toolUse", {}).get("type"):
+            # One of AWS's own tools, which nobody was given; the library passes some over.
+            raise unavailable(f"{OUT_OF_FORM} (toolUse.type)")
         if "toolUse" in block:
             block["toolUse"].setdefault("input", None)
             block["toolUse"].setdefault("toolUseId", "")

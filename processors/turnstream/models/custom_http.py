@@ -18,11 +18,11 @@ A request is posted as JSON to the section's `base_url`, with the key as a beare
      "usage": {"input_tokens": 12, "output_tokens": 5}, "state": null}
 
 `finish` is `stop`, `tool_calls`, `length` or `refused`; with `tool_calls` there must be one. A call
-has `id`, `name` and `arguments`, which is an object or JSON text, and nothing else. `state` is
-anything of yours, sent back unchanged with the reply. Only `finish` and one of `text` and
-`tool_calls` are required. An error has another status and ``{"error": {"code": ...}}``;
-the code `tools_not_supported` says that the model takes no tools. 408, 425, 429 and 5xx pass, and
-`Retry-After` is kept to.
+has `id`, `name` and `arguments`, which is an object or JSON text, and nothing else; null is a call
+without arguments. Nor has the reply anything else: `state` is whatever you like, sent back
+unchanged with it. Only `finish` and one of `text` and `tool_calls` are required. An error has
+another status and ``{"error": {"code": ...}}``; the code `tools_not_supported` says that the model
+takes no tools. 408, 425, 429 and 5xx pass, and `Retry-After` is kept to.
 
 A streamed reply is of `text/event-stream`, and the data of each event is JSON: a piece of the text,
 a piece of a call, or the end, which has what a whole reply has beside them::
@@ -85,12 +85,11 @@ class _Tokens(BaseModel):
 
 
 class _Reply(BaseModel):
-    model_config = ConfigDict(strict=True)
+    # A name that is not known may be that of calls; what is the API's own belongs in `state`.
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     text: str | None = None
     tool_calls: list[_Call] = []
-    tool_call: None = None
-    """A call as only streams have it."""
     finish: Literal["stop", "tool_calls", "length", "refused"]
     model: str = ""
     usage: _Tokens = _Tokens()

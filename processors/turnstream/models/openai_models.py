@@ -8,11 +8,19 @@ among them, are kept with the conversation and sent back.
 """
 
 import json
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import httpx2
-from openai.types import chat
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from openai.types import chat, responses
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.openai import (
+    OpenAIChatModel,
+    OpenAIResponsesModel,
+    OpenAIResponsesModelSettings,
+    OpenAIStreamedResponse,
+)
 from pydantic_ai.providers.azure import AzureProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
@@ -28,6 +36,7 @@ from turnstream.config.connectors import (
 from turnstream.models.provider_http import NO_KEY, provider_client
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
 from turnstream.models.secrets_of_models import key_of
+from turnstream.models.transport import OUT_OF_FORM, unavailable
 
 OpenAISettings = (
     OpenAIChatSettings
@@ -54,6 +63,9 @@ _PROFILE: Final[dict[str, Any]] = {
     "openai_chat_streaming_requires_finish_reason": True,
     # Text goes out as it was written. OpenAI's own models read no control tokens in it.
     "may_tokenize_special_tokens_in_content": False,
+    # The library tells reasoning from text by these, in streams otherwise than in whole replies. No
+    # text has them, so all of it comes to our own rule (`reasoning_text`).
+    "thinking_tags": ("<turnstream:no-reasoning>", "</turnstream:no-reasoning>"),
 }
 _RESPONSES_PROFILE: Final[dict[str, Any]] = {
     **_PROFILE,
@@ -67,11 +79,16 @@ _VLLM_PROFILE: Final[dict[str, Any]] = {
 }
 
 
+_KNOWN_ITEMS: Final = frozenset({"message", "reasoning", "function_call"})
+"""Output items that are asked for; any other could be a call, and the library drops some."""
+
+
 class _ChatModel(OpenAIChatModel):
     """Lets a malformed call through to the gates, which tell it from the sound ones beside it."""
 
     def _validate_completion(self, response: chat.ChatCompletion) -> Any:
         choices: Any = response.choices or ()
+        _check(choices, [getattr(choice, "message", None) for choice in choices])
         for choice in choices:
             for call in choice.message.tool_calls or ():
                 function: Any = getattr(call, "function", None)
@@ -83,6 +100,47 @@ class _ChatModel(OpenAIChatModel):
                 if call.id is None:
                     call.id = ""
         return super()._validate_completion(response)
+
+    @property
+    def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
+        return _ChatStream
+
+
+class _ChatStream(OpenAIStreamedResponse):
+    """Refuses a chunk of which the library would read a part alone."""
+
+    async def _validate_response(self) -> AsyncIterator[chat.ChatCompletionChunk]:
+        async for chunk in super()._validate_response():
+            choices: Any = chunk.choices or ()
+            _check(choices, [getattr(choice, "delta", None) for choice in choices])
+            yield chunk
+
+
+class _ResponsesModel(OpenAIResponsesModel):
+    """Refuses an output item that the library would pass over."""
+
+    def _process_response(
+        self,
+        response: responses.Response,
+        model_settings: OpenAIResponsesModelSettings,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        for at, item in enumerate(response.output or ()):
+            if item.type not in _KNOWN_ITEMS:
+                raise unavailable(f"{OUT_OF_FORM} (output.{at}.type)")
+        return super()._process_response(response, model_settings, model_request_parameters)
+
+
+def _check(choices: Sequence[Any], messages: Sequence[Any]) -> None:
+    """Refuse several choices, which a stream would mix, and calls in another form than ours."""
+    if len(choices) > 1 or any(getattr(one, "index", 0) not in (0, None) for one in choices):
+        raise unavailable(f"{OUT_OF_FORM} (choices)")
+    for message in messages:
+        if getattr(message, "function_call", None):
+            raise unavailable(f"{OUT_OF_FORM} (function_call)")
+        for call in getattr(message, "tool_calls", None) or ():
+            if getattr(call, "type", None) not in ("function", "", None):
+                raise unavailable(f"{OUT_OF_FORM} (tool_calls.type)")
 
 
 def openai_transport(settings: OpenAISettings) -> PydanticAITransport:
@@ -145,5 +203,5 @@ def _model(
         case _:
             provider = OpenAIProvider(base_url=url, api_key=NO_KEY, http_client=client)
     if responses:
-        return OpenAIResponsesModel(settings.model, provider=provider, profile=profile)
+        return _ResponsesModel(settings.model, provider=provider, profile=profile)
     return _ChatModel(settings.model, provider=provider, profile=profile)

@@ -20,7 +20,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from turnstream.core.ports import DeciderRefused
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable
 from turnstream.models.refusals import (
     MESSAGE_CHARACTERS,
     NO_KEY,
@@ -53,10 +53,10 @@ def failure_of(error: Exception) -> Exception:
     Anything that is not known - a body that cannot be read, a library's own slip on it - is a reply
     that cannot be read: it passes, or the attempts end.
     """
+    if (own := _own(error)) is not None:
+        return own
     if isinstance(error, ModelTimeoutError | TimeoutError):
         return TimeoutError("no reply in time")
-    if isinstance(error, DeciderRefused):
-        return error
     if isinstance(error, UserError | AssertionError):
         return DeciderRefused(f"the request cannot be made: {type(error).__name__}")
     if isinstance(error, ModelContextWindowExceededError):
@@ -114,6 +114,13 @@ def _is_lasting(error: ModelAPIError) -> bool:
         return True
     status = error.status_code if isinstance(error, ModelHTTPError) else None
     return status in _CLIENT_ERRORS and status not in PASSING
+
+
+def _own(error: BaseException | None) -> DeciderUnavailable | None:
+    """An error of ours, raised below a library that made one of its own of it."""
+    while error is not None and not isinstance(error, DeciderUnavailable):
+        error = error.__cause__
+    return error
 
 
 def _redirected(error: BaseException | None) -> bool:

@@ -39,6 +39,7 @@ from turnstream.core.ports import DeciderUnavailable
 from turnstream.models.provider_errors import failure_of, refuses_top_p
 from turnstream.models.refusals import words_of
 from turnstream.models.transport import (
+    OUT_OF_FORM,
     Finish,
     KeptCall,
     ModelCall,
@@ -263,16 +264,23 @@ def _read(response: ModelResponse, way: Way) -> ModelReply:
 
 
 def _check(response: ModelResponse) -> None:
-    """Refuse a reply whose texts and names are none: a library hands on whatever a stream held."""
+    """Refuse texts and names that are none, and parts that are neither text, reasoning nor call.
+
+    A library hands on whatever a stream held.
+    """
     texts: dict[str, object] = {"model_name": response.model_name or ""}
     for at, part in enumerate(response.parts):
         if isinstance(part, ToolCallPart):
             texts[f"parts.{at}.tool_name"] = part.tool_name
         elif isinstance(part, TextPart | ThinkingPart):
             texts[f"parts.{at}.content"] = part.content
+        else:
+            # A call of a form that nobody gave the model, which nothing would be done about: the
+            # text beside it may say that it was made.
+            raise unavailable(f"{OUT_OF_FORM} (parts.{at})")
     for path, text in texts.items():
         if not isinstance(text, str):
-            raise unavailable(f"a reply that is not in the documented form ({path})")
+            raise unavailable(f"{OUT_OF_FORM} ({path})")
 
 
 def _own_id(call_id: object) -> str | None:

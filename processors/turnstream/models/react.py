@@ -13,14 +13,16 @@ or, when it is done,
     Final Answer: Your order was shipped yesterday.
 
 Labels stand at the start of a line. Several actions may follow each other; each is a call. The
-reader is strict: a text that is not in this form, that names an action and a final answer, or that
-makes up an observation is a fault that the model is told of, never an answer or a repaired call.
+reader is strict: a text that is not in this form, that names an action without its input or beside
+a final answer, or that makes up an observation is a fault that the model is told of, never an
+answer or a repaired call.
 The input of an action goes to the same gates as the arguments of a native call, as it was written.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from pydantic_core import to_json
@@ -54,6 +56,8 @@ _MADE_UP: Final = "never write `Observation:` yourself: stop after the last acti
 _BOTH: Final = "either call tools or give the final answer, not both"
 _STRAY: Final = "`Action Input:` belongs right after its `Action:`"
 _TWICE: Final = "give one final answer"
+_NO_INPUT: Final = "`Action Input:` is missing right after its `Action:`; `{}` is no arguments"
+_REASONED: Final = "write no reasoning after the first `Action:`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,23 @@ class Spoken:
     fault: str | None = None
 
 
-def read(text: str) -> Spoken:
-    """Read a reply."""
+def read(pieces: Sequence[str]) -> Spoken:
+    """Read a reply.
+
+    Args:
+        pieces: its text; where reasoning stood in it, in the pieces around it. What is left of a
+            call that it divided could be another call, so none stands behind an action.
+    """
+    if any(label == "Action" for label, _ in _blocks("\n".join(pieces[:-1]))):
+        return Spoken(fault=_REASONED)
+    blocks = list(_blocks("\n".join(pieces)))
+    labels = pairwise([*(label for label, _ in blocks), ""])
+    if any(label == "Action" and behind != "Action Input" for label, behind in labels):
+        return Spoken(fault=_NO_INPUT)
     answers: list[str] = []
     calls: list[ModelCall] = []
     before = ""
-    for label, content in _blocks(text):
+    for label, content in blocks:
         match label:
             case "Observation":
                 return Spoken(fault=_MADE_UP)

@@ -25,8 +25,14 @@ LONGEST_REST_SECONDS: Final = 300.0
 """Longest wish of a provider to be left alone (Retry-After) that is handed on: a wrong header must
 not silence a decider for a day."""
 
+OUT_OF_FORM: Final = "a reply that is not in the documented form"
+
 RawArguments = str | Mapping[str, Any] | Sequence[Any] | int | float | bool | None
-"""A call's arguments as they came: text, or what a provider has parsed, which may be anything."""
+"""A call's arguments as they came: text, or what a provider has parsed, which may be anything.
+
+None and blank text are a call without arguments: the tool's schema judges them as ``{}``, so where
+it requires something the call is not made, and the model is told.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,7 @@ def out_of_form(error: ValidationError) -> DeciderUnavailable:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     at = words_of(".".join(str(part) for part in first["loc"]))
     where = f" ({at[0]})" if at else ""
-    return unavailable(f"a reply that is not in the documented form{where}")
+    return unavailable(f"{OUT_OF_FORM}{where}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ https://cloud.ibm.com/apidocs/watsonx-ai#text-chat
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
@@ -56,6 +56,7 @@ class _Function(_Read):
 
 class _Call(_Read):
     id: _Text | None = None
+    type: Literal["function", ""] | None = None
     function: _Function
 
 
@@ -64,6 +65,8 @@ class _Message(_Read):
     refusal: _Text | None = None
     reasoning_content: _Text | None = None
     tool_calls: list[_Call] | None = None
+    function_call: None = None
+    """A call in OpenAI's older form, which no tool of ours is offered in."""
 
 
 class _Choice(_Read):

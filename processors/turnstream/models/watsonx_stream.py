@@ -25,6 +25,7 @@ class _Function(_Part):
 class _Piece(_Part):
     index: int
     id: str | None = None
+    type: Literal["function", ""] | None = None
     function: _Function | None = None
 
 
@@ -33,6 +34,8 @@ class _Delta(_Part):
     refusal: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[_Piece] | None = None
+    function_call: None = None
+    """As in a whole reply: none is read, so none is passed over."""
 
 
 class _Choice(_Part):

@@ -138,7 +138,7 @@ async def test_text_is_an_answer() -> None:
         found.text,
     )
     assert (False, True) == (found.scored, found.unscored_kind)
-    assert (0.0, NO_CONFIDENCE, "agent-1:fake/wire:m@d1") == (
+    assert (0.0, NO_CONFIDENCE, "agent-2:fake/wire:m@d1") == (
         found.confidence,
         found.confidence_kind,
         found.model,

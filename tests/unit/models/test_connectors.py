@@ -227,7 +227,7 @@ async def test_making_one_connects_to_nothing(kind: str) -> None:
     made = agent_model(section(kind), catalog=_sayable(), decision_version="d1")
     await made.close()
 
-    assert re.fullmatch(r"agent-1:[a-z_]+/[a-z_]+:m@d1", made.name)
+    assert re.fullmatch(r"agent-2:[a-z_]+/[a-z_]+:m@d1", made.name)
 
 
 def _sayable() -> Any:

@@ -33,7 +33,7 @@ def test_an_agent_may_be_decided_by_an_agent_model(tmp_path: Path, section: dict
     made = deployment(tmp_path, deciders={"by_word": section}).deciders()["shop"]
 
     assert isinstance(made, AgentModel)
-    assert made.name.startswith(f"agent-1:{section['kind']}/")
+    assert made.name.startswith(f"agent-2:{section['kind']}/")
 
 
 def test_region_that_is_none_stops_the_start(tmp_path: Path) -> None:
