@@ -74,7 +74,7 @@ class Extractor:
             case "choice":
                 return self.candidates(text).get(field, ())
             case "boolean":
-                said = yes_or_no(folded(stripped))
+                said = yes_or_no(stripped, folded=folded(stripped))
                 return () if said is None else (said,)
             case "integer" | "number":
                 return _numbers(stripped, definition)

@@ -9,7 +9,8 @@ another language than the one they were asked in.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 _WORD: Final = re.compile(r"\w+")
@@ -61,30 +62,40 @@ _MEANING: Final = {
 _LONGEST: Final = max(map(len, _MEANING))
 _NO_WITH_REASONS: Final = re.compile(r"\W*(?:no|nope|non|nein|nee|nao)\s*[,.;:!\u2013\u2014-]")
 _ASKS: Final = frozenset("?\u00bf\u061f\uff1f")
+_PLAIN: Final = re.compile(r"\w(?:[\w\s.,;!'\"\u2019\u2013\u2014\u2026-]|[\U0001f44d\U0001f64f])*")
+"""A yes is written in words and plain punctuation; two gestures only agree. What else there is, a
+thumb down or letters that are struck through, may turn it around."""
+
+_LAUGHTER: Final = "ja"
+"""A yes that is none when repeated."""
 
 
-def yes_or_no(text: str) -> Literal["true", "false"] | None:
+def yes_or_no(text: str, *, folded: str) -> Literal["true", "false"] | None:
     """Return what a reply to a question for a yes or a no says.
 
     Args:
-        text: The reply, in lower case and without accents.
+        text: The reply.
+        folded: The same in lower case and without accents.
 
     Returns:
         `None` where it is not clearly one of the two.
     """
     if not _ASKS.isdisjoint(text):
         return None
-    words = _WORD.findall(text)
-    if len(words) == 1 and words[0] in _ALONE:
-        return _ALONE[words[0]]
+    words = _WORD.findall(folded)
     meanings = list(_meanings(words))
+    if len(words) == 1 and words[0] in _ALONE:
+        meanings = [_ALONE[words[0]]]
     said = {meaning for meaning in meanings if meaning}
-    if None not in meanings:
-        return "true" if said == {"true"} else "false" if said == {"false"} else None
-    return "false" if "true" not in said and _NO_WITH_REASONS.match(text) else None
+    whole = None not in meanings
+    if whole and said == {"true"} and words.count(_LAUGHTER) <= 1:
+        return "true" if _PLAIN.fullmatch(unicodedata.normalize("NFC", text)) else None
+    if "true" not in said and ((whole and said) or _NO_WITH_REASONS.match(folded)):
+        return "false"
+    return None
 
 
-def _meanings(words: Sequence[str]) -> Iterable[_Meaning | None]:
+def _meanings(words: Sequence[str]) -> Iterator[_Meaning | None]:
     """The meaning of each phrase, the longest first; `None` for a word of none."""
     at = 0
     while at < len(words):

@@ -529,6 +529,19 @@ def test_decision_models_are_confirmed_as_well() -> None:
     assert called(other)[0].model_arguments_json is None
 
 
+@pytest.mark.parametrize("reply", ["ok, forget it", "Yes, don't cancel", "is it ok if I keep it?"])
+@pytest.mark.parametrize("kind", ["agent", "decision"])
+def test_a_reply_that_is_not_clearly_a_yes_makes_no_call(kind: str, reply: str) -> None:
+    """The customer is asked again, whatever the model makes of it."""
+    named = proposal("call_tool", "lookup_required", tool="cancel_order")
+    again = calling(CANCEL) if kind == "agent" else named
+    talk = talking("Cancel A-1", again)
+    talk.turn(reply, again)
+
+    assert [] == called(talk)
+    assert "Cancel order A-1?" == talk.message.text
+
+
 @pytest.mark.parametrize(
     ("changes", "channel", "cause"),
     [

@@ -12,12 +12,12 @@ from turnstream.core.yes_or_no import yes_or_no
         "yes", "Yes please", "yes, go ahead", "YES!", "ok", "OK, thanks", "y", "1", "That's right",
         "of course", "Yes, I do.", "please do", "oui merci", "Oui, s'il vous plaît", "d’accord",
         "bien sûr", "Ja, bitte", "einverstanden", "natürlich", "sí", "Sí, por favor", "de acuerdo",
-        "sim, obrigado", "yes yes",
+        "sim, obrigado", "yes yes", "Yes \U0001f44d", "OK\u2026 yes",
     ],
 )  # fmt: skip
 def test_a_yes_and_courtesies_are_a_yes(reply: str) -> None:
     """In any language that replies come in."""
-    assert "true" == yes_or_no(folded(reply))
+    assert "true" == yes_or_no(reply, folded=folded(reply))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_yes_and_courtesies_are_a_yes(reply: str) -> None:
 )  # fmt: skip
 def test_a_no_may_have_reasons(reply: str) -> None:
     """It leads to nothing, whatever follows."""
-    assert "false" == yes_or_no(folded(reply))
+    assert "false" == yes_or_no(reply, folded=folded(reply))
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,10 @@ def test_a_no_may_have_reasons(reply: str) -> None:
         "ok what is your return address", "yes but to another card", "refund only 1 of them",
         "Et si je change d'avis ?", "y cuanto cuesta?", "o que é isso?", "yes?", "¿sí", "ok？",
         "yes and no", "no, yes", "no problem", "no idea", "please", "", "...", "👍", "1 1",
-        "yes, A-1001", "nooo", "okey-dokey",
+        "yes, A-1001", "nooo", "okey-dokey", "yes \U0001f44e", "ja ja ja", "ok \u274c", "yes:(",
+        "!yes", "y\u0336e\u0336s\u0336", "(yes)", "~yes~",
     ],
 )  # fmt: skip
 def test_anything_else_is_neither(reply: str) -> None:
     """One word that is not known may turn a yes around; a question is no reply."""
-    assert yes_or_no(folded(reply)) is None
+    assert yes_or_no(reply, folded=folded(reply)) is None
