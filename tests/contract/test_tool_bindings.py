@@ -26,6 +26,9 @@ SHIPPED: Final = {"order_id": "A-1001", "status": "shipped"}
 PATIENCE: Final = 60.0
 """Time-out of calls that are answered, in seconds: longer than a busy machine ever takes."""
 
+SILENCE: Final = 3.0
+"""Time-out of calls that are not: the request is out by then, also where a session opens first."""
+
 
 @dataclass
 class Binder:
@@ -139,7 +142,7 @@ async def test_a_failure_is_a_reply(
     in_doubt: bool,
 ) -> None:
     """With a code of ours or the catalog's, the doubt after a write, and no word of the others."""
-    seconds = 0.1 if order_id == "silent" else PATIENCE
+    seconds = SILENCE if order_id == "silent" else PATIENCE
     for effect in ("read", "write"):
         subject = await bind(effect=effect, timeout_seconds=seconds)
 
@@ -257,7 +260,7 @@ async def test_only_a_clear_answer_counts(
     bind: Binder, house: Warehouse, order_id: str, expected: Reconciliation
 ) -> None:
     """Asking is by the call's key and calls nothing; `found` has what the call would have given."""
-    seconds = 0.1 if order_id == "silent" else PATIENCE
+    seconds = SILENCE if order_id == "silent" else PATIENCE
     subject = await bind(reconcile=True, effect="write", timeout_seconds=seconds)
 
     found = await subject.reconcile(call(order_id=order_id))
