@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rapidfuzz import fuzz, process
 
 from turnstream.core.definitions import Catalog
-from turnstream.core.extraction import folded
+from turnstream.core.folding import folded
 from turnstream.models.elsewhere import ELSEWHERE
 from turnstream.models.person import PERSON_REQUESTS
 

@@ -30,7 +30,7 @@ from turnstream.catalog.unscored import unscored_advice
 from turnstream.config.yaml_lines import Fault
 from turnstream.core.bindings import HttpBinding, McpBinding
 from turnstream.core.definitions import Catalog, Tool
-from turnstream.core.extraction import folded
+from turnstream.core.folding import folded
 from turnstream.core.schema_tree import Schema
 
 Severity = Literal["error", "warning", "info"]

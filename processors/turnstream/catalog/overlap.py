@@ -5,7 +5,7 @@ from typing import Final
 
 from rapidfuzz import fuzz, process
 
-from turnstream.core.extraction import folded
+from turnstream.core.folding import folded
 
 OVERLAP: Final = 70.0
 """Similarity of two descriptions, 0 to 100, from which a decider has too little to tell them by."""

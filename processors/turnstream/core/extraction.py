@@ -10,13 +10,13 @@ means. A word goes on in any script, so half a word is never taken for a number.
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, assert_never
 
 from turnstream.core.bounds import CANDIDATES, cleaned
 from turnstream.core.definitions import FieldDefinition
+from turnstream.core.folding import folded
 from turnstream.core.written_numbers import numbers_in
 from turnstream.core.yes_or_no import yes_or_no
 
@@ -24,16 +24,6 @@ _WORD: Final = re.compile(r"\w+")
 _ANCHORS: Final = re.compile(r"\A\^|(?<!\\)\$\Z|(?<!\\)\\Z\Z")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 """A number as sessions, records and results have it: no other reading of it is possible."""
-
-_MARKS: Final = re.compile(r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
-"""The blocks of combining diacritical marks: what remains of accents after decomposition."""
-
-
-def folded(text: str) -> str:
-    """Lower case, without accents: how words are compared."""
-    if text.isascii():
-        return text.lower()
-    return _MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
 
 
 class Extractor:
@@ -74,7 +64,7 @@ class Extractor:
             case "choice":
                 return self.candidates(text).get(field, ())
             case "boolean":
-                said = yes_or_no(stripped, folded=folded(stripped))
+                said = yes_or_no(stripped)
                 return () if said is None else (said,)
             case "integer" | "number":
                 return _numbers(stripped, definition)

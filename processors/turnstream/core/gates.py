@@ -35,8 +35,8 @@ from turnstream.core.conversation import Conversation
 from turnstream.core.envelope import INVALID, UNKNOWN_TOOL, CallFault
 from turnstream.core.events import Provenance
 from turnstream.core.evolution import dataclass
-from turnstream.core.extraction import folded
 from turnstream.core.facts import bounding_results, results_found
+from turnstream.core.folding import folded
 from turnstream.core.json_arguments import Unparsed, parsed
 from turnstream.core.nulls import without_added_nulls
 from turnstream.core.ports import ProposedCall

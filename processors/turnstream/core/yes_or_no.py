@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+from turnstream.core.folding import folded
+
 _WORD: Final = re.compile(r"\w+")
 
 _ALONE: Final[Mapping[str, Literal["true", "false"]]] = {
@@ -70,19 +72,16 @@ _LAUGHTER: Final = "ja"
 """A yes that is none when repeated."""
 
 
-def yes_or_no(text: str, *, folded: str) -> Literal["true", "false"] | None:
+def yes_or_no(text: str) -> Literal["true", "false"] | None:
     """Return what a reply to a question for a yes or a no says.
-
-    Args:
-        text: The reply.
-        folded: The same in lower case and without accents.
 
     Returns:
         `None` where it is not clearly one of the two.
     """
     if not _ASKS.isdisjoint(text):
         return None
-    words = _WORD.findall(folded)
+    plain = folded(text)
+    words = _WORD.findall(plain)
     meanings = list(_meanings(words))
     if len(words) == 1 and words[0] in _ALONE:
         meanings = [_ALONE[words[0]]]
@@ -90,7 +89,7 @@ def yes_or_no(text: str, *, folded: str) -> Literal["true", "false"] | None:
     whole = None not in meanings
     if whole and said == {"true"} and words.count(_LAUGHTER) <= 1:
         return "true" if _PLAIN.fullmatch(unicodedata.normalize("NFC", text)) else None
-    if "true" not in said and ((whole and said) or _NO_WITH_REASONS.match(folded)):
+    if "true" not in said and ((whole and said) or _NO_WITH_REASONS.match(plain)):
         return "false"
     return None
 

@@ -4,7 +4,8 @@ import pytest
 
 from tests.catalogs import RULES
 from turnstream.core.definitions import FieldDefinition
-from turnstream.core.extraction import Extractor, folded
+from turnstream.core.extraction import Extractor
+from turnstream.core.folding import folded
 
 EXTRACTOR = RULES.extractor
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from turnstream.core.extraction import folded
 from turnstream.core.yes_or_no import yes_or_no
 
 
@@ -17,7 +16,7 @@ from turnstream.core.yes_or_no import yes_or_no
 )  # fmt: skip
 def test_a_yes_and_courtesies_are_a_yes(reply: str) -> None:
     """In any language that replies come in."""
-    assert "true" == yes_or_no(reply, folded=folded(reply))
+    assert "true" == yes_or_no(reply)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_a_yes_and_courtesies_are_a_yes(reply: str) -> None:
 )  # fmt: skip
 def test_a_no_may_have_reasons(reply: str) -> None:
     """It leads to nothing, whatever follows."""
-    assert "false" == yes_or_no(reply, folded=folded(reply))
+    assert "false" == yes_or_no(reply)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +49,4 @@ def test_a_no_may_have_reasons(reply: str) -> None:
 )  # fmt: skip
 def test_anything_else_is_neither(reply: str) -> None:
     """One word that is not known may turn a yes around; a question is no reply."""
-    assert yes_or_no(reply, folded=folded(reply)) is None
+    assert yes_or_no(reply) is None
