@@ -27,6 +27,7 @@ from turnstream.catalog.schemas import (
 )
 from turnstream.catalog.templates import placeholders
 from turnstream.catalog.unscored import unscored_advice
+from turnstream.catalog.write_timeouts import writes_beyond
 from turnstream.config.yaml_lines import Fault
 from turnstream.core.bindings import HttpBinding, McpBinding
 from turnstream.core.definitions import Catalog, Tool
@@ -128,22 +129,9 @@ def lint(
     if grace_seconds is not None:
         found += [
             _finding("error", "write_beyond_grace", document.fault(place, message))
-            for place, message in _writes_beyond(catalog, grace_seconds)
+            for place, message in writes_beyond(catalog, grace_seconds=grace_seconds)
         ]
     return sorted(found, key=lambda finding: (finding.line or 0, finding.path, finding.code))
-
-
-def _writes_beyond(
-    catalog: Catalog, grace_seconds: float
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Writes with which `execute` would not start: a stop could not wait for them."""
-    for name, tool in catalog.tools.items():
-        if tool.effect == "write" and tool.timeout_seconds >= grace_seconds:
-            message = (
-                f"is {tool.timeout_seconds:g}, but a write must end within stream.grace_seconds "
-                f"({grace_seconds:g}): lower it, or raise the grace"
-            )
-            yield ("tools", name, "timeout_seconds"), message
 
 
 def _finding(severity: Severity, code: str, fault: Fault) -> Finding:

@@ -127,8 +127,8 @@ def results_found(conversation: Conversation) -> dict[str, list[Mapping[str, Jso
     """Tool to the results of it that may be used, oldest first."""
     found: dict[str, list[Mapping[str, JsonValue]]] = {}
     for fact in conversation.facts:
-        if _is_usable(fact):
-            found.setdefault(fact.tool, []).append(fact.result or {})
+        if (result := _usable(fact)) is not None:
+            found.setdefault(fact.tool, []).append(result)
     return found
 
 
@@ -146,8 +146,8 @@ def bounding_results(
         return results_found(conversation)
     found: dict[str, list[Mapping[str, JsonValue]]] = {}
     for fact in conversation.facts:
-        if _is_usable(fact):
-            found.setdefault(fact.tool, []).append(fact.result or {})
+        if (result := _usable(fact)) is not None:
+            found.setdefault(fact.tool, []).append(result)
         called = tools.get(fact.tool)
         if called is None or called.effect != "write":
             continue
@@ -158,8 +158,8 @@ def bounding_results(
     return found
 
 
-def _is_usable(fact: Fact) -> bool:
-    return fact.result is not None and not fact.superseded and fact.outcome == "done"
+def _usable(fact: Fact) -> Mapping[str, JsonValue] | None:
+    return fact.result if not fact.superseded and fact.outcome == "done" else None
 
 
 def supports(fact: Fact, answer_id: str, ruleset: Ruleset) -> bool:

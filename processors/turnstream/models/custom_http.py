@@ -46,8 +46,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from turnstream.config.connectors import CustomSettings
+from turnstream.core.json_texts import strictly
 from turnstream.core.ports import DeciderRefused
-from turnstream.models.custom_stream import BrokenStream, check_names, put_together
+from turnstream.models.custom_stream import BrokenStream, put_together
 from turnstream.models.refusals import PASSING, REDIRECTS, TAKES_NO_TOOLS, problem
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
@@ -144,7 +145,8 @@ class CustomTransport:
         try:
             if not self._settings.stream:
                 reply = _Reply.model_validate_json(content)
-                check_names(content)
+                # A reader takes one of two values of a name, and the other may be a call.
+                strictly(content.decode())
                 return _read(reply)
             if not response.headers.get("content-type", "").startswith(_STREAM):
                 raise unavailable("a reply that is no stream")

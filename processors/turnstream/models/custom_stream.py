@@ -5,13 +5,14 @@ the call had been made. So an event that is not known, a call where none belongs
 the end spoils the reply.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json
+
+from turnstream.core.json_texts import strictly
 
 _BOM: Final = b"\xef\xbb\xbf"
 """May stand before the first event (HTML, 9.2.5), and is no part of it."""
@@ -81,29 +82,13 @@ def put_together(content: bytes) -> dict[str, Any]:
 
 def _read(data: bytes) -> _Event:
     said = from_json(data)
-    check_names(data)
+    # Of two values of a name a reader takes one, and the other may be a call.
+    strictly(data.decode())
     if not isinstance(said, dict):
         return _Event.model_validate(said)
     if said.get("error") is not None:
         raise BrokenStream("an error in its middle")
     return (_Event if said.get("finish") is None else _End).model_validate(said)
-
-
-def check_names(content: bytes) -> None:
-    """Refuse JSON that names a property twice: a reader takes one, and the other may be a call.
-
-    Args:
-        content: JSON that has been read, so its depth and its numbers are within bounds.
-
-    Raises:
-        ValueError: a property is named twice.
-    """
-    json.loads(content, object_pairs_hook=_each_once)
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("an object names a property twice")
 
 
 def _add(piece: _Piece, calls: dict[int, dict[str, Any]]) -> None:

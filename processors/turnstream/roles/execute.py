@@ -24,6 +24,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
+from turnstream.catalog.write_timeouts import writes_beyond
 from turnstream.core.events import Event, ToolError
 from turnstream.core.ports import HandoffAgent, ToolBinding
 from turnstream.core.publications import ActionEvent
@@ -240,12 +241,8 @@ def check_write_timeouts(ruleset: Ruleset, *, grace_seconds: float) -> None:
     Raises:
         DeploymentError: a write tool's time-out is not below the grace.
     """
-    for name, tool in ruleset.catalog.tools.items():
-        if tool.effect == "write" and tool.timeout_seconds >= grace_seconds:
-            raise DeploymentError(
-                f"tools.{name}.timeout_seconds is {tool.timeout_seconds:g} but a write must end "
-                f"within stream.grace_seconds ({grace_seconds:g}): lower it, or raise the grace"
-            )
+    for place, message in writes_beyond(ruleset.catalog, grace_seconds=grace_seconds):
+        raise DeploymentError(f"{'.'.join(map(str, place))} {message}")
 
 
 def _agents(deployment: Deployment) -> Mapping[str, HandoffAgent]:

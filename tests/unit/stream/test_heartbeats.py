@@ -196,7 +196,10 @@ async def test_a_lane_ends_the_process_when_the_coordinator_is_silent() -> None:
     assert [OwnershipUncertain] * 2 == [type(error) for error in bench.failures.errors]
 
 
-@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="no such clock here")
+@pytest.mark.skipif(
+    not hasattr(time, "CLOCK_BOOTTIME"),
+    reason="every clock of this platform stands still while the machine is suspended",
+)
 def test_a_suspended_machine_is_no_owner_and_no_broker_is_silent_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
