@@ -4,9 +4,12 @@ A client goes nowhere but where it is sent and keeps nothing. A body is read up 
 to be left alone is read from whatever a header holds.
 """
 
+import os
 import re
+import socket
+import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -18,6 +21,9 @@ _CONNECTIONS: Final = 1000
 """As many as the default slots: with fewer, calls use up their time-outs waiting for each other."""
 
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+
+_DEEPEST: Final = 12
+"""Causes behind an error that are looked at: a cycle of them must not hang who asks."""
 
 _DATE_CHARACTERS: Final = 64
 """Longest `Retry-After` that is read, twice a date: a parser need not work on a whole header."""
@@ -71,3 +77,35 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, at.timestamp() - time.time())
     except Exception:  # noqa: BLE001 - the parser names no bound on what it raises for any text
         return None
+
+
+def why_broken(error: BaseException) -> str:
+    """What broke a connection, in words of the system: no address, nothing of what was sent.
+
+    Args:
+        error: a client's; what the system said is behind it.
+    """
+    for one in behind(error):
+        if isinstance(one, ssl.SSLError):
+            # OpenSSL's own have one; those that code raises may lack it.
+            return f"TLS: {getattr(one, 'reason', None) or type(one).__name__}"
+        if isinstance(one, socket.gaierror):
+            return "the name of the host cannot be resolved"
+        if isinstance(one, OSError) and one.errno:
+            return os.strerror(one.errno)
+    # Libraries give their own names to the errors of the client below them.
+    named = [one for one in behind(error) if type(one).__module__ != "builtins"]
+    return type((named or [error])[-1]).__name__
+
+
+def behind(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that led to it, the nearest first; of several at once the first."""
+    one: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if one is None:
+            return
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            one = one.exceptions[0]
+        else:
+            one = one.__cause__ or one.__context__

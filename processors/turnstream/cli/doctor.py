@@ -8,16 +8,13 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
 from turnstream import __version__
 from turnstream.cli.findings import Finding, fail, failing, ok, warn
 from turnstream.cli.run import default_config
-
-if TYPE_CHECKING:
-    from turnstream.roles.deployment import Deployment
 
 _PACKAGES: Final = ("faust-streaming", "aiokafka", "fastavro", "pydantic", "httpx")
 """Whose versions matter when something on the wire goes wrong."""
@@ -61,6 +58,7 @@ def examine(config: Path | None) -> Iterator[Finding]:
     """Look at everything in the order of need; what depends on a fault is left out."""
     from turnstream.catalog import CatalogError
     from turnstream.cli.examine_cluster import examine_cluster
+    from turnstream.cli.examine_models import examine_models
     from turnstream.cli.examine_servers import examine_servers
     from turnstream.cli.examine_tools import examine_secrets, examine_tools
     from turnstream.config import ConfigurationError, load_settings, near_variables
@@ -85,7 +83,7 @@ def examine(config: Path | None) -> Iterator[Finding]:
     else:
         catalog = loaded.catalog
         yield ok("catalog", f"{len(catalog.tools)} tools, version {loaded.decision_version}")
-        yield from _models(deployment)
+        yield from examine_models(deployment)
         yield from examine_tools(deployment.ruleset, settings)
         yield from examine_servers(deployment.catalog, settings)
     yield from examine_secrets(settings, catalog)
@@ -100,34 +98,3 @@ def _versions() -> Finding:
         except PackageNotFoundError:
             found.append(f"{package} of unknown version")
     return ok("versions", ", ".join(found))
-
-
-def _models(deployment: Deployment) -> Iterator[Finding]:
-    """Make every decider and the classifier, as the roles would."""
-    from turnstream.calibration import CalibrationRefused
-    from turnstream.catalog import CatalogError
-    from turnstream.catalog.unscored import unscored_advice
-    from turnstream.config import PythonSettings
-    from turnstream.config.connectors import unscored_in
-    from turnstream.roles.deployment import DeploymentError, made_by
-
-    settings = deployment.settings
-    try:
-        made = [*deployment.deciders().values()]
-        candidate = deployment.candidate()
-        made.append(candidate.calibrated(settings.shadow.decider, settings.shadow.calibration))
-        names = {decider.name for decider in made}
-        classifier = settings.classifiers[settings.classify.classifier]
-        if isinstance(classifier, PythonSettings):
-            where = f"classifiers.{settings.classify.classifier}"
-            made_by(classifier, deployment.catalog, where=where, method="classify")
-    except CatalogError as error:
-        yield fail("models", str(error), "mend the lines named")
-    except DeploymentError as error:
-        yield fail("models", str(error), "mend the section named or its factory")
-    except CalibrationRefused as error:
-        yield fail("models", str(error), "calibrate again, or take the file out")
-    else:
-        yield ok("models", ", ".join(sorted(names)))
-    for place, advice in unscored_advice(deployment.catalog, unscored_in(settings.deciders)):
-        yield warn("models", f"agents.{place[1]}: {advice}", "see thresholds in the reference")

@@ -277,6 +277,7 @@ class AskingSettings(Section):
     """Failures in a row after which a decider is left alone, by all conversations of the process.
 
     They wait for it without using up their attempts, until a probe succeeds or their patience ends.
+    A reply in another form than is documented does not count, nor does a refusal: it is there.
     """
     decider_breaker_cool_down_seconds: float = Field(default=10, gt=0)
     """How long it is left alone before one conversation tries it."""

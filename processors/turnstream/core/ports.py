@@ -177,18 +177,46 @@ class DeciderUnavailable(Exception):
     It is passing: the decider is asked again, within bounds.
     """
 
-    def __init__(self, message: str = "", *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after_seconds: float | None = None,
+        problem: str | None = None,
+    ) -> None:
         """Say what happened.
 
         Args:
             message: for people; neither logged nor published.
             retry_after_seconds: how long the provider wants to be left alone, where it said so
                 (429 with Retry-After). It is kept to, as far as the turn can wait.
+            problem: what went wrong and where, for the log: nothing of the conversation or the
+                reply, no secret.
         """
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.problem = problem
         self.diagnostics: Mapping[str, JsonValue] = {}
         """What the attempt took all the same, as in `Proposal.diagnostics`."""
+
+
+class ReplyUnusable(DeciderUnavailable):
+    """The provider replied, and not in the form that it documents.
+
+    The decider is asked again, as it is when there was no reply. But it is there: what it says to
+    one conversation does not keep the others from asking it.
+    """
+
+    problem: str
+
+    def __init__(self, problem: str) -> None:
+        """Say what is wrong.
+
+        Args:
+            problem: what of the form was not kept to, and where; for the log, as above. A name of
+                the reply's own is text of a model, so only names of the form belong into it.
+        """
+        super().__init__(problem, problem=problem)
 
 
 class DeciderRefused(DeciderUnavailable):
@@ -197,14 +225,15 @@ class DeciderRefused(DeciderUnavailable):
     Asking again does not help; whoever operates the deployment must act, so it is logged.
     """
 
+    problem: str
+
     def __init__(self, problem: str) -> None:
         """Say what is wrong.
 
         Args:
             problem: for the log: nothing of the conversation, no secret.
         """
-        super().__init__(problem)
-        self.problem = problem
+        super().__init__(problem, problem=problem)
 
 
 ReconcileVerdict = Literal["found", "not_found", "unknown"]

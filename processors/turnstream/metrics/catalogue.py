@@ -160,15 +160,16 @@ DECIDER_RETRIES: Final = _metric(
     "proposals",
     "Attempts at a proposal that failed and were followed by another.",
     decider=Scope.DECIDERS,
-    failure=("timeout", "rate_limit", "unavailable"),
+    failure=("timeout", "rate_limit", "unavailable", "unusable"),
 )
 DECIDER_ATTEMPTS_FAILED: Final = _metric(
     "decider_failed_attempts_total",
     "counter",
     "attempts",
-    "Attempts at a proposal that failed, the last ones included.",
+    "Attempts at a proposal that failed, the last ones included; `unusable` are replies in another "
+    "form than is documented, `refused` requests that the provider does not take.",
     decider=Scope.DECIDERS,
-    failure=("timeout", "rate_limit", "unavailable", "refused"),
+    failure=("timeout", "rate_limit", "unavailable", "unusable", "refused"),
 )
 DECIDER_TOKENS: Final = _metric(
     "decider_tokens_total",

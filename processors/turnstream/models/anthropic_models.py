@@ -7,10 +7,11 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from turnstream.config.connectors import AnthropicSettings
+from turnstream.core.ports import ReplyUnusable
 from turnstream.models.provider_http import NO_KEY, provider_client
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
 from turnstream.models.secrets_of_models import key_of
-from turnstream.models.transport import OUT_OF_FORM, unavailable
+from turnstream.models.transport import OUT_OF_FORM
 
 _PROFILE: Final[dict[str, Any]] = {
     "json_schema_transformer": None,
@@ -58,7 +59,7 @@ def _check(text: bytes) -> None:
     blocks = [*(content if isinstance(content, list) else ()), said.get("content_block")]
     for block in blocks:
         if isinstance(block, dict) and block.get("type") not in _BLOCKS:
-            raise unavailable(f"{OUT_OF_FORM} (content.type)")
+            raise ReplyUnusable(f"{OUT_OF_FORM} (content.type)")
 
 
 def anthropic_transport(settings: AnthropicSettings) -> PydanticAITransport:

@@ -18,9 +18,10 @@ from pydantic_ai.providers.bedrock import BedrockProvider
 
 from turnstream.config.connectors import BedrockSettings
 from turnstream.core.errors import DefinitionError
+from turnstream.core.ports import ReplyUnusable
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
 from turnstream.models.secrets_of_models import key_of
-from turnstream.models.transport import OUT_OF_FORM, ModelReply, Prompt, ToolForm, unavailable
+from turnstream.models.transport import OUT_OF_FORM, ModelReply, Prompt, ToolForm
 
 _FORM: Final = "bedrock/converse"
 
@@ -175,7 +176,7 @@ def _with_inputs(parsed: Any, **_: Any) -> None:
     for block in content:
         if block.get("toolUse", {}).get("type"):
             # One of AWS's own tools, which nobody was given; the library passes some over.
-            raise unavailable(f"{OUT_OF_FORM} (toolUse.type)")
+            raise ReplyUnusable(f"{OUT_OF_FORM} (toolUse.type)")
         if "toolUse" in block:
             block["toolUse"].setdefault("input", None)
             block["toolUse"].setdefault("toolUseId", "")

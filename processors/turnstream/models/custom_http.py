@@ -46,12 +46,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from turnstream.config.connectors import CustomSettings
-from turnstream.core.json_texts import strictly
-from turnstream.core.ports import DeciderRefused
-from turnstream.models.custom_stream import BrokenStream, put_together
+from turnstream.core.ports import DeciderRefused, ReplyUnusable
+from turnstream.models.custom_stream import BrokenStream, OutOfForm, check_reading, put_together
 from turnstream.models.refusals import PASSING, REDIRECTS, TAKES_NO_TOOLS, problem
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
+    NO_JSON,
+    OUT_OF_FORM,
     Finish,
     KeptCall,
     ModelCall,
@@ -64,7 +65,7 @@ from turnstream.models.transport import (
     out_of_form,
     unavailable,
 )
-from turnstream.plain_http import plain_client, read_up_to, retry_after
+from turnstream.plain_http import plain_client, read_up_to, retry_after, why_broken
 
 _STREAM: Final = "text/event-stream"
 
@@ -137,26 +138,27 @@ class CustomTransport:
         except (TimeoutError, httpx.TimeoutException):
             raise TimeoutError("no reply in time") from None
         except httpx.HTTPError as error:
-            raise unavailable(f"the connection broke ({type(error).__name__})") from None
+            raise unavailable(f"the connection broke ({why_broken(error)})") from None
         if content is None:
-            raise unavailable("a reply that is too long, or compressed")
+            raise ReplyUnusable("a reply that is too long, or compressed")
         if response.status_code != httpx.codes.OK:
             raise _failure(response, content)
         try:
             if not self._settings.stream:
                 reply = _Reply.model_validate_json(content)
-                # A reader takes one of two values of a name, and the other may be a call.
-                strictly(content.decode())
+                check_reading(content)
                 return _read(reply)
             if not response.headers.get("content-type", "").startswith(_STREAM):
-                raise unavailable("a reply that is no stream")
+                raise ReplyUnusable("a reply that is no stream")
             return _read(_Reply.model_validate(put_together(content)))
-        except BrokenStream:
-            raise unavailable("a stream that broke off") from None
+        except BrokenStream as error:
+            raise unavailable(f"a stream that broke off ({error})") from None
+        except OutOfForm as error:
+            raise ReplyUnusable(f"{OUT_OF_FORM} ({error})") from None
         except ValidationError as error:
             raise out_of_form(error) from None
         except ValueError:
-            raise unavailable("a reply that is not in the documented form") from None
+            raise ReplyUnusable(f"{OUT_OF_FORM} ({NO_JSON})") from None
 
     async def close(self) -> None:
         """Release connections."""

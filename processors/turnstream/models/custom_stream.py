@@ -55,12 +55,17 @@ class BrokenStream(ValueError):
     """The stream ended before its end, or said that something went wrong."""
 
 
+class OutOfForm(ValueError):
+    """JSON or events that are not as documented; the text says how, without a word of theirs."""
+
+
 def put_together(content: bytes) -> dict[str, Any]:
     """The reply that events make.
 
     Raises:
         BrokenStream: it is not whole.
-        ValueError: an event has another form, or stands behind the end.
+        OutOfForm: an event stands behind the end, or something else is out of place.
+        ValueError: an event is no JSON, or of another form.
     """
     text: str | None = None
     calls: dict[int, dict[str, Any]] = {}
@@ -68,7 +73,7 @@ def put_together(content: bytes) -> dict[str, Any]:
     for data in _events(content):
         event = _read(data)
         if end is not None:
-            raise ValueError("an event behind the end")
+            raise OutOfForm("an event behind the end")
         if event.text is not None:
             text = (text or "") + event.text
         if event.tool_call is not None:
@@ -82,8 +87,7 @@ def put_together(content: bytes) -> dict[str, Any]:
 
 def _read(data: bytes) -> _Event:
     said = from_json(data)
-    # Of two values of a name a reader takes one, and the other may be a call.
-    strictly(data.decode())
+    check_reading(data)
     if not isinstance(said, dict):
         return _Event.model_validate(said)
     if said.get("error") is not None:
@@ -91,10 +95,25 @@ def _read(data: bytes) -> _Event:
     return (_Event if said.get("finish") is None else _End).model_validate(said)
 
 
+def check_reading(content: bytes) -> None:
+    """Refuse JSON that a reader could read in two ways: of two values of a name it takes one.
+
+    Args:
+        content: JSON that has been read.
+
+    Raises:
+        OutOfForm: a property is named twice, which may be that of calls, or a number is none.
+    """
+    try:
+        strictly(content.decode())
+    except ValueError as error:
+        raise OutOfForm(str(error)) from None
+
+
 def _add(piece: _Piece, calls: dict[int, dict[str, Any]]) -> None:
     call = calls.setdefault(piece.index, {"name": "", "id": None, "arguments": None})
     if piece.id and call["id"] and piece.id != call["id"]:
-        raise ValueError("two calls under one index")
+        raise OutOfForm("two calls under one index")
     call["name"] += piece.name
     call["id"] = piece.id or call["id"]
     if piece.arguments is not None:
@@ -105,7 +124,7 @@ def _events(content: bytes) -> Iterator[bytes]:
     """The data of each event.
 
     Raises:
-        ValueError: a line is none of an event stream, such as data whose field has no name.
+        OutOfForm: a line is none of an event stream, such as data whose field has no name.
     """
     lines: list[bytes] = []
     for line in [*_LINE_END.sub(b"\n", content.removeprefix(_BOM)).split(b"\n"), b""]:
@@ -113,7 +132,7 @@ def _events(content: bytes) -> Iterator[bytes]:
         if field == b"data":
             lines.append(value.removeprefix(b" "))
         elif field not in _UNREAD:
-            raise ValueError("a line that is none of an event stream")
+            raise OutOfForm("a line that is none of an event stream")
         if not line:
             data, lines = b"\n".join(lines), []
             # Data that is empty is no event (HTML, 9.2.6).

@@ -28,10 +28,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from turnstream.config.decisions import DecisionsSettings
-from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.core.ports import DeciderRefused, ReplyUnusable
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import unavailable
-from turnstream.plain_http import plain_client, read_up_to, retry_after
+from turnstream.plain_http import plain_client, read_up_to, retry_after, why_broken
 
 PATH: Final = "/api/alpha/decisions"
 
@@ -187,15 +187,13 @@ class DecisionsClient:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 response, content = await self._exchange(body)
         except (TimeoutError, httpx.TimeoutException):
-            raise DeciderUnavailable(
-                f"no reply within {self._settings.timeout_seconds:g} s"
-            ) from None
+            raise unavailable(f"no reply within {self._settings.timeout_seconds:g} s") from None
         except httpx.HTTPError as error:
-            raise DeciderUnavailable(f"the connection broke ({type(error).__name__})") from None
+            raise unavailable(f"the connection broke ({why_broken(error)})") from None
         seconds = self._clock() - begun
         self._check_status(response)
         if content is None:
-            raise DeciderUnavailable(f"a reply of more than {_REPLY_BYTES} bytes, or compressed")
+            raise ReplyUnusable(f"a reply of more than {_REPLY_BYTES} bytes, or compressed")
         return _read(content, question, seconds)
 
     async def close(self) -> None:
@@ -245,7 +243,7 @@ def _read(content: bytes, question: Question, seconds: float) -> Answered:
         reply = _Reply.model_validate_json(content)
         answer = _Answer.model_validate(reply.answers.get(question.name))
     except ValidationError:
-        raise DeciderUnavailable("a reply that is not in the form of a decision") from None
+        raise ReplyUnusable("a reply that is not in the form of a decision") from None
     usage = _usage(reply.usage)
     return Answered(
         choice=_checked(answer, question),
@@ -265,12 +263,12 @@ def _checked(answer: _Answer, question: Question) -> Choice:
     if given is None:
         return Choice(answer.choice, listed=True, confidence=answer.confidence)
     if given.keys() != question.criteria.keys():
-        raise DeciderUnavailable("probabilities of other options than those in question")
+        raise ReplyUnusable("probabilities of other options than those in question")
     total = sum(given.values())
     if abs(total - 1) > max(_SUM, min(_MOST_ROUNDING, _ROUNDING * len(given))):
-        raise DeciderUnavailable(f"probabilities that add up to {total:g}")
+        raise ReplyUnusable(f"probabilities that add up to {total:g}")
     if given[answer.choice] + 2 * _ROUNDING < max(given.values()):
-        raise DeciderUnavailable("a choice that is not the most probable option")
+        raise ReplyUnusable("a choice that is not the most probable option")
     shares = {option: share / total for option, share in given.items()}
     return Choice(answer.choice, listed=True, probabilities=shares, confidence=answer.confidence)
 

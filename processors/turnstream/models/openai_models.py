@@ -33,10 +33,11 @@ from turnstream.config.connectors import (
     OpenAIResponsesSettings,
     VllmSettings,
 )
+from turnstream.core.ports import ReplyUnusable
 from turnstream.models.provider_http import NO_KEY, provider_client
 from turnstream.models.pydantic_ai_models import PydanticAITransport, Way
 from turnstream.models.secrets_of_models import key_of
-from turnstream.models.transport import OUT_OF_FORM, unavailable
+from turnstream.models.transport import OUT_OF_FORM
 
 OpenAISettings = (
     OpenAIChatSettings
@@ -127,20 +128,20 @@ class _ResponsesModel(OpenAIResponsesModel):
     ) -> ModelResponse:
         for at, item in enumerate(response.output or ()):
             if item.type not in _KNOWN_ITEMS:
-                raise unavailable(f"{OUT_OF_FORM} (output.{at}.type)")
+                raise ReplyUnusable(f"{OUT_OF_FORM} (output.{at}.type)")
         return super()._process_response(response, model_settings, model_request_parameters)
 
 
 def _check(choices: Sequence[Any], messages: Sequence[Any]) -> None:
     """Refuse several choices, which a stream would mix, and calls in another form than ours."""
     if len(choices) > 1 or any(getattr(one, "index", 0) not in (0, None) for one in choices):
-        raise unavailable(f"{OUT_OF_FORM} (choices)")
+        raise ReplyUnusable(f"{OUT_OF_FORM} (choices)")
     for message in messages:
         if getattr(message, "function_call", None):
-            raise unavailable(f"{OUT_OF_FORM} (function_call)")
+            raise ReplyUnusable(f"{OUT_OF_FORM} (function_call)")
         for call in getattr(message, "tool_calls", None) or ():
             if getattr(call, "type", None) not in ("function", "", None):
-                raise unavailable(f"{OUT_OF_FORM} (tool_calls.type)")
+                raise ReplyUnusable(f"{OUT_OF_FORM} (tool_calls.type)")
 
 
 def openai_transport(settings: OpenAISettings) -> PydanticAITransport:

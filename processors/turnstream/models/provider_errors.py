@@ -1,5 +1,6 @@
 """What an error of Pydantic AI means: try again, or tell the operator."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,6 +18,7 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
+    UnexpectedModelBehavior,
     UserError,
 )
 
@@ -33,7 +35,8 @@ from turnstream.models.refusals import (
     problem,
     says_no_tools,
 )
-from turnstream.models.transport import ToolsRefused, unavailable
+from turnstream.models.transport import ToolsRefused, unavailable, unread
+from turnstream.plain_http import behind, why_broken
 
 _UNSUPPORTED_TOP_P: Final = re.compile(
     r"top_p['\"`]?(?: parameter)? is (?:not supported|unsupported)"
@@ -64,14 +67,16 @@ def failure_of(error: Exception) -> Exception:
     if _redirected(error):
         return DeciderRefused(REDIRECTS)
     if isinstance(error, ModelConnectionError):
-        return unavailable("the connection broke", retry_after_seconds=error.retry_after)
+        broken = f"the connection broke ({why_broken(error)})"
+        return unavailable(broken, retry_after_seconds=error.retry_after)
     if isinstance(error, ModelAPIError) and _is_lasting(error):
         refused = ToolsRefused if refuses_tools(error) else DeciderRefused
         return refused(_problem(error))
-    if isinstance(error, ModelAPIError):
+    no_json = any(isinstance(one, json.JSONDecodeError) for one in behind(error))
+    if isinstance(error, ModelAPIError) and not no_json:
         status = error.status_code if isinstance(error, ModelHTTPError) else "an error"
         return unavailable(f"the provider replied {status}", retry_after_seconds=error.retry_after)
-    return unavailable(f"a reply that cannot be read ({type(error).__name__})")
+    return unread(error, replied=isinstance(error, UnexpectedModelBehavior))
 
 
 def refuses_top_p(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 import httpx2
 
 from turnstream.config.secrets import SecretRef
+from turnstream.core.ports import ReplyUnusable
 from turnstream.models.secrets_of_models import key_of
 
 NO_KEY: Final = "none"
@@ -79,11 +80,11 @@ class _Bounded(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise httpx2.ReadError("a compressed reply, which was not asked for", request=request)
+            raise ReplyUnusable("a compressed reply, which was not asked for")
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport replies with asynchronous streams")
-        bounded = _BoundedStream(stream, self._max_bytes, request)
+        bounded = _BoundedStream(stream, self._max_bytes)
         if self._mended is None:
             return httpx2.Response(
                 response.status_code,
@@ -106,20 +107,16 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(
-        self, inner: httpx2.AsyncByteStream, max_bytes: int, request: httpx2.Request
-    ) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner
         self._max_bytes = max_bytes
-        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._max_bytes
         async for chunk in self._inner:
             left -= len(chunk)
             if left < 0:
-                message = f"a reply of more than {self._max_bytes} bytes"
-                raise httpx2.ReadError(message, request=self._request)
+                raise ReplyUnusable(f"a reply of more than {self._max_bytes} bytes")
             yield chunk
 
     async def aclose(self) -> None:

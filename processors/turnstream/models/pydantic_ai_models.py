@@ -35,7 +35,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import to_json
 
 from turnstream.core.envelope import Envelope
-from turnstream.core.ports import DeciderUnavailable
+from turnstream.core.ports import DeciderUnavailable, ReplyUnusable
 from turnstream.models.provider_errors import failure_of, refuses_top_p
 from turnstream.models.refusals import words_of
 from turnstream.models.transport import (
@@ -50,7 +50,6 @@ from turnstream.models.transport import (
     ToolForm,
     Unreadable,
     Usage,
-    unavailable,
 )
 
 log = structlog.get_logger(__name__)
@@ -277,10 +276,10 @@ def _check(response: ModelResponse) -> None:
         else:
             # A call of a form that nobody gave the model, which nothing would be done about: the
             # text beside it may say that it was made.
-            raise unavailable(f"{OUT_OF_FORM} (parts.{at})")
+            raise ReplyUnusable(f"{OUT_OF_FORM} (parts.{at})")
     for path, text in texts.items():
         if not isinstance(text, str):
-            raise unavailable(f"{OUT_OF_FORM} ({path})")
+            raise ReplyUnusable(f"{OUT_OF_FORM} ({path})")
 
 
 def _own_id(call_id: object) -> str | None:

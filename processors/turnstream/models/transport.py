@@ -12,9 +12,10 @@ from typing import Any, Final, Literal, Protocol
 from pydantic import JsonValue, ValidationError
 
 from turnstream.core.envelope import Envelope
-from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable, ReplyUnusable
 from turnstream.core.surfaces import SurfaceName
 from turnstream.models.refusals import words_of
+from turnstream.plain_http import behind, why_broken
 
 Finish = Literal["stop", "tool_calls", "length", "refused", "malformed", "unknown"]
 """How a reply ended: well, or with calls; cut off at the token limit; refused by the model or a
@@ -26,6 +27,13 @@ LONGEST_REST_SECONDS: Final = 300.0
 not silence a decider for a day."""
 
 OUT_OF_FORM: Final = "a reply that is not in the documented form"
+
+NO_JSON: Final = "no JSON"
+
+UNREADABLE: Final = "a reply that cannot be read"
+
+_SLIPS: Final = (ValueError, LookupError, TypeError, AttributeError)
+"""What reading a body of no known form ends in."""
 
 RawArguments = str | Mapping[str, Any] | Sequence[Any] | int | float | bool | None
 """A call's arguments as they came: text, or what a provider has parsed, which may be anything.
@@ -129,7 +137,7 @@ class Unreadable(DeciderUnavailable):
 
     def __init__(self, problem: str, usage: Usage) -> None:
         """Say what happened and what it took."""
-        super().__init__(problem)
+        super().__init__(problem, problem=problem)
         self.usage = usage
 
 
@@ -175,19 +183,47 @@ class ToolsRefused(DeciderRefused):
 
 
 def unavailable(problem: str, *, retry_after_seconds: float | None = None) -> DeciderUnavailable:
-    """A passing failure, its provider's wish to be left alone within bounds."""
+    """A passing failure, its provider's wish to be left alone within bounds.
+
+    Args:
+        problem: also for the log: nothing of the conversation, the reply or a secret.
+        retry_after_seconds: the provider's wish.
+    """
     wanted = retry_after_seconds
     if wanted is not None:
         wanted = min(max(wanted, 0.0), LONGEST_REST_SECONDS) if wanted == wanted else None  # noqa: PLR0124 - NaN
-    return DeciderUnavailable(problem, retry_after_seconds=wanted)
+    return DeciderUnavailable(problem, retry_after_seconds=wanted, problem=problem)
 
 
-def out_of_form(error: ValidationError) -> DeciderUnavailable:
-    """A reply that is not as its provider documents it; the first place is named, no value."""
+def out_of_form(error: ValidationError) -> ReplyUnusable:
+    """A reply that is not as its provider documents it; the first place is named, no value.
+
+    A key that the form does not have was written by a model, so it is not named either.
+    """
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    at = words_of(".".join(str(part) for part in first["loc"]))
-    where = f" ({at[0]})" if at else ""
-    return unavailable(f"{OUT_OF_FORM}{where}")
+    path, said = first["loc"], ""
+    if first["type"] == "json_invalid":
+        path, said = (), NO_JSON
+    elif first["type"] == "extra_forbidden":
+        path, said = path[:-1], "an unknown key"
+    place = ": ".join([*words_of(".".join(str(part) for part in path)), *filter(None, [said])])
+    return ReplyUnusable(f"{OUT_OF_FORM} ({place})" if place else OUT_OF_FORM)
+
+
+def unread(error: Exception, *, replied: bool = False) -> DeciderUnavailable:
+    """A reply that a library failed on, in a way that is not its own word for anything.
+
+    A slip on what was read tells of a reply that came; of anything else nobody knows whether one
+    did, and with the system's own error behind it none did.
+
+    Args:
+        error: the library's.
+        replied: whether one is known to have come.
+    """
+    slips: list[Exception] = [one for one in behind(error) if isinstance(one, _SLIPS)]
+    if (slips or replied) and not any(isinstance(one, OSError) for one in behind(error)):
+        return ReplyUnusable(f"{UNREADABLE} ({type((slips or [error])[0]).__name__})")
+    return unavailable(f"{UNREADABLE} ({why_broken(error)})")
 
 
 @dataclass(frozen=True, slots=True)

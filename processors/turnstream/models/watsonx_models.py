@@ -39,10 +39,11 @@ from turnstream.models.transport import (
     ToolsRefused,
     out_of_form,
     unavailable,
+    unread,
 )
 from turnstream.models.watsonx_replies import read_reply
 from turnstream.models.watsonx_stream import put_together
-from turnstream.plain_http import retry_after
+from turnstream.plain_http import retry_after, why_broken
 
 # Its library writes what a provider replied into the log, which may repeat the conversation.
 for _name in ("ibm_watsonx_ai", "ibm_watsonx_ai.wml_client_error"):
@@ -112,16 +113,16 @@ class WatsonxTransport:
         except (ApiRequestFailure, StreamRefused) as error:
             raise _failure(error.response) from None
         except httpx.HTTPError as error:
-            raise unavailable(f"the connection broke ({type(error).__name__})") from None
+            raise unavailable(f"the connection broke ({why_broken(error)})") from None
         except WMLClientError as error:
             # Its subclasses name what is wrong with us; the class itself, a body of no form.
             if type(error) is WMLClientError:
-                raise unavailable("a reply that cannot be read") from None
+                raise unread(error) from None
             raise DeciderRefused(problem(None, type(error).__name__)) from None
         except ValidationError as error:
             raise out_of_form(error) from None
         except Exception as error:  # noqa: BLE001 - libraries let anything out on a bad reply
-            raise unavailable(f"a reply that cannot be read ({type(error).__name__})") from None
+            raise unread(error) from None
         return read_reply(reply, stream=self._settings.stream)
 
     async def close(self) -> None:

@@ -10,12 +10,15 @@ until
   because the provider itself wants to be left alone longer (Retry-After).
 
 One that does not take our requests at all (a wrong key, an unknown model) is not asked again for
-the input: the log names the problem at level error, and a person takes over.
+the input: the log names the problem at level error, and a person takes over. Why other attempts
+failed is logged as well, now and then.
 
 A decider that fails several times in a row is left alone by all conversations of the process. They
 rest without using up their attempts: attempts are for finding out, and here it is known already.
 After the cool-down one of them asks; when it succeeds, the others go on. A short outage so costs
-nobody a handoff, and a long one costs each input its patience once.
+nobody a handoff, and a long one costs each input its patience once. A reply that is not in its form
+is no such failure, nor is a refusal: the decider is there, and what becomes of one conversation
+says nothing of the others.
 
 Patience begins with the first attempt in this process, on a clock that never goes back: a crash or
 a rebalance begins it anew. How old a *turn* may be is another limit (`max_turn_age_seconds`).
@@ -25,8 +28,8 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import structlog
 from pydantic import JsonValue
@@ -38,16 +41,22 @@ from turnstream.core.ports import (
     DeciderUnavailable,
     DecisionRequest,
     Proposal,
+    ReplyUnusable,
 )
 from turnstream.metrics import Metrics
 from turnstream.roles.breaker import CircuitBreaker
+from turnstream.roles.failed_attempts import (
+    TRANSIENT,
+    Failure,
+    FailureKind,
+    Notices,
+    kind_of,
+    reason_of,
+)
 from turnstream.roles.spending import Spending, count_spent
 from turnstream.stream.backoff import backoff
 
 log = structlog.get_logger(__name__)
-
-TRANSIENT: Final = (DeciderUnavailable, TimeoutError, ConnectionError)
-"""What passes by itself. Anything else is a defect: the stream's business."""
 
 _LOOK_SECONDS: Final = 2.0
 """Longest wait between two looks at a decider that is left alone: what those who wait are late
@@ -70,6 +79,7 @@ class Provider:
     """Its configured name, from a closed list."""
     decider: Decider
     breaker: CircuitBreaker
+    notices: Notices = field(default_factory=Notices)
     troubled: bool = False
     """Whether it has failed since its last reply. While it has not, the breaker need not be
     asked."""
@@ -82,13 +92,25 @@ class Provider:
             self.troubled = False
             self.breaker.succeeded()
 
-    def failed(self) -> None:
-        """It could not be had."""
+    def failed(self, failure: Failure) -> None:
+        """It could not be had, or what it said could not be used."""
+        self.notices.failed(self.name, failure, _kind(failure))
+        if isinstance(failure, ReplyUnusable):
+            self.succeeded()
+            return
+        if isinstance(failure, DeciderRefused):
+            # It may have been refused on the way, by us: whether it is back nobody knows.
+            self.broke_off()
+            return
         before = self.breaker.state
         self.troubled = True
         self.breaker.failed()
         if before == "closed" and self.is_open():
-            log.warning("decider is left alone for a while", decider=self.name)
+            log.warning(
+                "decider is left alone for a while",
+                decider=self.name,
+                last_problem=reason_of(failure),
+            )
 
     def broke_off(self) -> None:
         """An attempt ended in a way that says nothing of it; a probe must not stay open."""
@@ -100,7 +122,6 @@ class Provider:
         return self.breaker.state != "closed"
 
 
-Failure = DeciderUnavailable | TimeoutError | ConnectionError
 Begun = Awaitable[Proposal] | Failure
 """An attempt that has begun: a reply to wait for, or how it failed at once."""
 
@@ -181,9 +202,6 @@ class Asking:
                 return spending.reply(reply)
             spending.failure(_kind(reply), _spent(reply))
             if isinstance(reply, DeciderRefused):
-                log.error(
-                    "decider refuses our requests", decider=provider.name, problem=reply.problem
-                )
                 return spending.undecided("the decider refuses our requests")
             if attempt == self._effort.attempts:
                 break
@@ -223,7 +241,7 @@ class Asking:
                 async with asyncio.timeout(self._effort.timeout):
                     reply = await reply
         except TRANSIENT as failure:
-            provider.failed()
+            provider.failed(failure)
             return failure
         except BaseException:
             provider.broke_off()
@@ -248,9 +266,5 @@ def _spent(reply: Proposal | Failure) -> Mapping[str, JsonValue]:
     return reply.diagnostics if isinstance(reply, Proposal | DeciderUnavailable) else {}
 
 
-def _kind(failure: Failure) -> Literal["timeout", "rate_limit", "unavailable", "refused"]:
-    if isinstance(failure, TimeoutError):
-        return "timeout"
-    if isinstance(failure, DeciderRefused):
-        return "refused"
-    return "rate_limit" if _retry_after(failure) else "unavailable"
+def _kind(failure: Failure) -> FailureKind:
+    return kind_of(failure, wants_rest=_retry_after(failure) > 0)

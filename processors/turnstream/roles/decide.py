@@ -38,9 +38,10 @@ from turnstream.core.ruleset import Ruleset
 from turnstream.core.step import step
 from turnstream.core.verdicts import Fault
 from turnstream.metrics import Metrics
-from turnstream.roles.asking import TRANSIENT, Asking, Begun, Provider
+from turnstream.roles.asking import Asking, Begun, Provider
 from turnstream.roles.conversation_format import ConversationFormat
 from turnstream.roles.deployment import Deployment, StreamRole
+from turnstream.roles.failed_attempts import TRANSIENT
 from turnstream.roles.ignored_results import ignored
 from turnstream.roles.intake import Intake, source_of
 from turnstream.roles.pending import PendingQuestions

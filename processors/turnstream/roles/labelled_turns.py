@@ -26,10 +26,11 @@ from turnstream.core.mirror import follow_person, rested
 from turnstream.core.ports import Decider, DecisionRequest, Proposal
 from turnstream.core.ruleset import Ruleset
 from turnstream.metrics import Metrics
-from turnstream.roles.asking import TRANSIENT, Asking, Provider
+from turnstream.roles.asking import Asking, Provider
 from turnstream.roles.breaker import CircuitBreaker
 from turnstream.roles.candidate import Candidate, Proposed
 from turnstream.roles.deployment import Candidate as Candidacy
+from turnstream.roles.failed_attempts import TRANSIENT, Notices
 from turnstream.roles.providers import effort_of
 from turnstream.roles.shadowing import HeardInput
 
@@ -136,6 +137,7 @@ class Follower:
         self._ruleset = _holding_nothing_back(candidacy.ruleset)
         self._metrics = metrics
         self._asking = Asking(effort_of(effort), metrics=metrics)
+        self._notices = Notices()
         self._breaker = CircuitBreaker(
             failures=effort.decider_breaker_failures,
             cool_down_seconds=effort.decider_breaker_cool_down_seconds,
@@ -185,7 +187,7 @@ class Follower:
         recorder = _Recorder(self._decider)
         candidate = Candidate(
             self._ruleset,
-            provider=Provider(self._name, recorder, self._breaker),
+            provider=Provider(self._name, recorder, self._breaker, self._notices),
             asking=self._asking,
             metrics=self._metrics,
         )

@@ -15,6 +15,7 @@ from turnstream.config import Settings
 from turnstream.metrics import Heartbeat, MetricsServer
 from turnstream.roles.deployment import PRIORITY, Deployment, DeploymentError, StreamRole
 from turnstream.roles.health import Health, stall_limit
+from turnstream.roles.secret_references import check_secrets
 from turnstream.stream import Security, StreamSettings, topic_definitions
 from turnstream.stream.app import build_app, run_worker
 from turnstream.stream.observer import Observer
@@ -165,7 +166,8 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         DeploymentError: a decider or classifier cannot be made, or the environment asks for metrics
             of many processes in one place.
         MetricsAddressUnusable: the address for metrics cannot be listened on.
-        SecretUnavailable: a secret's reference leads nowhere, or a certificate cannot be used.
+        SecretUnavailable: a reference to a secret that the role needs leads nowhere, or a
+            certificate cannot be used.
     """
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         # Read when prometheus_client was imported: every series of the process would go to files.
@@ -175,6 +177,7 @@ def run(name: RoleName, settings: Settings) -> NoReturn:
         )
     deployment = Deployment(settings, settings.catalog)
     role = build_role(name, deployment)
+    check_secrets(name, settings=settings, catalog=deployment.catalog)
     stream = stream_settings(role, settings)
     app = build_app(
         stream,

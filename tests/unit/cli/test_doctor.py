@@ -3,8 +3,11 @@
 import json
 import logging
 import socket
+import socketserver
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +190,71 @@ def test_every_model_is_made(
     assert ("models", "fail") == statuses(findings)[3]
     assert where in findings[3]["detail"]
     assert findings[3]["remedy"]
+
+
+def model_at(base_url: str) -> dict[str, Any]:
+    """The shop's decider behind an API of one's own."""
+    return {"kind": "custom", "model": "m", "base_url": base_url}
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A port that takes connections and says nothing that TLS would understand."""
+
+    class Plain(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"plain text, no TLS")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Plain) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_model_that_is_not_there_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the deciders and why, the shadow's and the writer of another's arguments among them."""
+    planned(monkeypatch)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        choosing = {"kind": "decisions", "model": "m", "base_url": url, "arguments_by": "writer"}
+        deciders = {
+            "by_word": choosing,
+            "writer": model_at(f"{url}/reply"),
+            "next": model_at(url),
+            "unused": model_at("http://127.0.0.1:1"),
+        }
+        config = deployment(tmp_path, deciders=deciders, shadow={"decider": "next"})
+        status, findings = examined(config)
+
+    (found,) = [one for one in of(findings, "models") if "confidence" not in one["detail"]]
+    assert (0, "warn") == (status, found["status"])
+    assert found["detail"].endswith(
+        "cannot be connected to from here (Connection refused): "
+        "deciders.by_word, deciders.next, deciders.writer"
+    )
+    assert "base_url" in found["remedy"]
+
+
+@pytest.mark.parametrize(("scheme", "status"), [("http", "ok"), ("https", "warn")])
+def test_a_model_is_connected_to_as_its_address_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, status: str
+) -> None:
+    """A port that is open and speaks no TLS is none of an https address."""
+    planned(monkeypatch)
+    with listening() as port:
+        url = f"{scheme}://127.0.0.1:{port}/reply"
+        _, findings = examined(deployment(tmp_path, deciders={"by_word": model_at(url)}))
+
+    found = of(findings, "models")[0]
+    assert status == found["status"]
+    assert (status == "warn") == ("(TLS: " in found["detail"])
 
 
 def test_a_broker_that_is_not_there_is_named(

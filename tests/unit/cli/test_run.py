@@ -114,6 +114,33 @@ def test_what_cannot_be_put_together_is_named(
     assert "Traceback" not in errors
 
 
+MODEL = {"kind": "custom", "model": "m", "base_url": "http://127.0.0.1:1/reply"}
+
+
+def test_a_role_does_not_start_without_its_secrets(tmp_path: Path) -> None:
+    """It would look healthy and hand off every turn; each is named at once."""
+    deciders = {
+        "by_word": {**MODEL, "api_key": "env:NO_SUCH_KEY"},
+        "other": {**MODEL, "api_key": "file:absent.key"},
+    }
+    catalog = yaml.safe_dump(
+        {
+            **small_shop.CATALOG,
+            "agents": {
+                "shop": {"description": "S.", "decider": "by_word"},
+                "desk": {"description": "D.", "decider": "other"},
+            },
+        }
+    )
+
+    status, errors = run("decide", deployment(tmp_path, catalog=catalog, deciders=deciders))
+
+    assert 2 == status
+    assert "deciders.by_word.api_key: env:NO_SUCH_KEY: set the environment variable" in errors
+    assert "deciders.other.api_key: file:absent.key" in errors
+    assert "Traceback" not in errors
+
+
 def test_a_tool_that_cannot_be_bound_is_named(tmp_path: Path) -> None:
     """The executor does not start half able."""
     text = yaml.safe_dump(small_shop.CATALOG).replace("tests.small_shop:get_order", "nowhere:no")

@@ -1,6 +1,8 @@
 """What an error of a provider means, and what is said of it."""
 
+import errno
 import json
+import ssl
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -15,7 +17,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable, ReplyUnusable
 from turnstream.models.gemini_models import as_it_came, mended
 from turnstream.models.provider_errors import failure_of, refuses_tools, refuses_top_p
 from turnstream.models.refusals import problem
@@ -40,13 +42,24 @@ def http(status: int, body: object = None) -> ModelHTTPError:
         (http(500), DeciderUnavailable),
         (http(408), DeciderUnavailable),
         (http(418), DeciderRefused),
-        (UnexpectedModelBehavior("x"), DeciderUnavailable),
-        (KeyError("input"), DeciderUnavailable),
+        (UnexpectedModelBehavior("x"), ReplyUnusable),
+        (KeyError("input"), ReplyUnusable),
+        (ssl.SSLCertVerificationError("x"), DeciderUnavailable),
+        (RuntimeError("x"), DeciderUnavailable),
     ],
 )
 def test_error_has_its_kind(error: Exception, kind: type[Exception]) -> None:
     """Only what a second request cannot mend is a refusal."""
     assert kind is type(failure_of(error))
+
+
+def test_what_broke_a_connection_is_said_in_words_of_the_system() -> None:
+    """Of the texts around it nothing: a library may repeat an address or a request."""
+    error = ModelConnectionError("m", "POST https://shop.test/?q=secret")
+    error.__cause__ = RuntimeError("secret")
+    error.__cause__.__context__ = ConnectionRefusedError(errno.ECONNREFUSED, "secret")
+
+    assert "the connection broke (Connection refused)" == str(failure_of(error))
 
 
 def test_words_of_the_conversation_are_not_repeated() -> None:

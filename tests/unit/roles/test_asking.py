@@ -12,7 +12,13 @@ from structlog.testing import capture_logs
 from tests.catalogs import RULES
 from tests.unit.roles.bench import EFFORT, Clock, Counted, FakeLane, provider
 from turnstream.core.effects import Undecided
-from turnstream.core.ports import DeciderRefused, DeciderUnavailable, DecisionRequest, Proposal
+from turnstream.core.ports import (
+    DeciderRefused,
+    DeciderUnavailable,
+    DecisionRequest,
+    Proposal,
+    ReplyUnusable,
+)
 from turnstream.models.scripted import answer
 from turnstream.roles.asking import Asking, Provider
 from turnstream.stream import LaneClosing
@@ -118,6 +124,7 @@ async def test_the_waits_double_up_to_a_bound_and_are_spread_by_the_input() -> N
         (ConnectionResetError(), "unavailable"),
         (DOWN, "unavailable"),
         (DeciderUnavailable("429", retry_after_seconds=0.1), "rate_limit"),
+        (ReplyUnusable("another form"), "unusable"),
     ],
 )
 @pytest.mark.parametrize("at_once", [True, False])
@@ -265,6 +272,69 @@ async def test_a_failing_decider_is_left_alone_by_all() -> None:
     assert "the decider is left alone after failures: no attempt begins after 9 s" == reply.detail  # type: ignore[union-attr]
     assert 3 == len(bench.model.asked_at)
     assert 0 == bench.retried("rate_limit")
+
+
+@pytest.mark.parametrize("said", [ReplyUnusable("another form"), DeciderRefused("too long")])
+async def test_what_it_says_to_a_few_keeps_nobody_else_from_asking(said: Exception) -> None:
+    """A reply in another form and a refusal are replies: the decider is there."""
+    bench = Bench(failures=2, attempts=3)
+    bench.model.failing = said
+    for seed in ("first", "second", "third"):
+        assert isinstance(await bench.ask(seed), Undecided)
+    assert not bench.provider.is_open()
+    bench.model.failing = None
+
+    assert REPLY == await bench.ask("fourth")
+
+
+async def test_a_reply_in_another_form_brings_it_back() -> None:
+    """The probe has been answered, so the others may ask."""
+    bench = Bench(failures=1, attempts=1)
+    bench.model.failing = DOWN
+    await bench.ask()
+    bench.clock.now += 10.0
+    bench.model.failing = ReplyUnusable("another form")
+    await bench.ask()
+
+    assert not bench.provider.is_open()
+
+
+async def test_a_refusal_of_the_probe_lets_the_next_one_try() -> None:
+    """It may have been refused by us, before anything went out."""
+    bench = Bench(failures=1, attempts=1)
+    bench.model.failing = DOWN
+    await bench.ask()
+    bench.clock.now += 10.0
+    bench.model.failing = DeciderRefused("no key")
+    await bench.ask()
+    assert bench.provider.is_open()
+    bench.model.failing = None
+
+    assert REPLY == await bench.ask()
+
+
+async def test_being_left_alone_is_logged_with_the_last_problem() -> None:
+    """So is the first attempt that failed, and not each of them."""
+    bench = Bench(failures=3, attempts=3)
+    bench.model.failing = DeciderUnavailable("Anna's order", problem="status 503")
+    with capture_logs() as logs:
+        await bench.ask()
+
+    assert [
+        {
+            "event": "attempt at a proposal failed",
+            "log_level": "warning",
+            "decider": "model",
+            "failure": "unavailable",
+            "problem": "status 503",
+        },
+        {
+            "event": "decider is left alone for a while",
+            "log_level": "warning",
+            "decider": "model",
+            "last_problem": "status 503",
+        },
+    ] == logs
 
 
 async def test_one_probe_brings_it_back_for_all() -> None:

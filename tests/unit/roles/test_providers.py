@@ -14,10 +14,13 @@ from tests.unit.calibration.test_calibrated import calibration
 from turnstream.calibration import Calibrated
 from turnstream.catalog.lint import lint
 from turnstream.config import DecideSettings, Settings, ShadowSettings
+from turnstream.core.ports import DeciderUnavailable
 from turnstream.roles.asking import Effort
 from turnstream.roles.deployment import Deployment
 from turnstream.roles.providers import candidate_of, closing, effort_of, providers_of
 from turnstream.roles.run import RoleName, build_role
+
+DOWN = DeciderUnavailable("down")
 
 AGENTS = {name: {"description": f"The {name}.", "decider": "by_word"} for name in ("shop", "desk")}
 
@@ -55,7 +58,7 @@ def test_agents_with_the_same_decider_know_the_same_of_it(deployment: Deployment
     assert found["shop"] is found["desk"]
     assert "by_word" == found["shop"].name
     assert {"by_word": 0, "patient": None} == breakers(deployment)
-    found["shop"].failed()
+    found["shop"].failed(DOWN)
     assert {"by_word": 2, "patient": None} == breakers(deployment)
 
 
@@ -64,9 +67,9 @@ def test_the_candidate_has_settings_and_a_breaker_of_its_own(deployment: Deploym
     provider = candidate_of(deployment, deployment.candidate())
 
     assert ("patient", "patient-1") == (provider.name, provider.decider.name)
-    provider.failed()
+    provider.failed(DOWN)
     assert {"by_word": None, "patient": 0} == breakers(deployment)
-    provider.failed()
+    provider.failed(DOWN)
     assert {"by_word": None, "patient": 2} == breakers(deployment)
 
 
