@@ -277,34 +277,50 @@ async def _refuse(stage: Stage) -> bool:
 async def recreate(stage: Stage) -> Sequence[Finding]:
     """Delete the topic of turns and make it anew: nobody may go on as if it were the same.
 
-    It is filled beyond what was handled of the former one, or its length alone would tell.
+    It is filled beyond what was handled of the former one, or its length alone would tell. Where
+    all conversations have ended meanwhile nothing is known of the former topic any more, for its
+    offsets have gone with it: then all that it holds is new, and has to be handled.
     """
     topic = stage.topic("conversation.turns")
     tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    letters = TopicPartition(f"{topic}.dlq", 0)
     async with AIOKafkaConsumer(bootstrap_servers=stage.bootstrap) as consumer:
-        ends = await consumer.end_offsets(tps)
-    admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap)
-    await admin.start()
-    try:
-        await admin.delete_topics([topic])
-        deadline = time.monotonic() + _REACHED
-        while time.monotonic() < deadline:
-            made = await admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
-            if not any(error[1] for error in made.topic_errors):
-                break
-            await asyncio.sleep(0.2)
-    finally:
-        await admin.close()
-    await asyncio.gather(
-        *[
-            await stage.producer.send(topic, b"anew", partition=tp.partition)
-            for tp in tps
-            for _ in range(ends[tp] + 1)
-        ]
-    )
-    worker = await stage.start("decide")
+        ends = await consumer.end_offsets([*tps, letters])
+        admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap)
+        await admin.start()
+        try:
+            await admin.delete_topics([topic])
+            deadline = time.monotonic() + _REACHED
+            while time.monotonic() < deadline:
+                made = await admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+                if not any(error[1] for error in made.topic_errors):
+                    break
+                await asyncio.sleep(0.2)
+        finally:
+            await admin.close()
+        anew = [tp for tp in tps for _ in range(ends[tp] + 1)]
+        await asyncio.gather(
+            *[stage.producer.send(topic, b"anew", partition=tp.partition) for tp in anew]
+        )
+        worker = await stage.start("decide")
+        await stage.until_open(worker)
+        if worker.said("; 0 keys,"):
+            return await _taken_up(consumer, letters, ends[letters] + len(anew))
     status = await stage.exit_status(worker)
     return [] if status == EXIT_REFUSED else [Finding("built_on_sand", f"exit status {status}")]
+
+
+async def _taken_up(
+    consumer: AIOKafkaConsumer, letters: TopicPartition, end: int
+) -> Sequence[Finding]:
+    """Wait until as many records have been given up as a topic holds that was made anew."""
+    deadline = time.monotonic() + 2 * _REACHED
+    while time.monotonic() < deadline:
+        found = (await consumer.end_offsets([letters]))[letters]
+        if found >= end:
+            return []
+        await asyncio.sleep(0.5)
+    return [Finding("built_on_sand", f"{end - found} records of a topic made anew are passed over")]
 
 
 async def _limited(admin: AIOKafkaAdminClient, topic: str, limit: int) -> None:
