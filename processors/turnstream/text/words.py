@@ -6,8 +6,9 @@ without spaces are cut into pairs of characters, as search engines do.
 """
 
 import re
-import unicodedata
 from typing import Final
+
+from turnstream.core import folding
 
 BOUNDARY: Final = "."
 """Stands for punctuation between clauses; never a word."""
@@ -15,7 +16,6 @@ BOUNDARY: Final = "."
 MAX_CHARACTERS: Final = 2_000
 """Longest text that is read, in characters: a pasted document must not cost more than a message."""
 
-_MARKS: Final = re.compile("[\u0300-\u036f]+")
 _PIECE: Final = re.compile(r"[^\W_]+|[.,;:!?()\n…]")
 _PLAIN_PIECE: Final = re.compile(r"[a-z0-9]+|[.,;:!?()\n]")
 """The same for folded text in ASCII, twice as fast."""
@@ -23,10 +23,8 @@ _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
 
 
 def folded(text: str) -> str:
-    """Lower case, without accents, with one kind of apostrophe."""
-    if text.isascii():
-        return text.lower()
-    plain = _MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    """As :mod:`turnstream.core.folding`, with one kind of apostrophe and without ligatures."""
+    plain = folding.folded(text)
     if plain.isascii():
         return plain
     return plain.replace("\u2019", "'").replace("œ", "oe").replace("æ", "ae")

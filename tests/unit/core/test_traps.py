@@ -66,7 +66,10 @@ def test_the_data_is_handed_on_as_data() -> None:
     ],
 )
 def test_two_tools_that_differ_by_a_verb(text: str, tool: str, asks: str | None) -> None:
-    """The same arguments; what changes something is confirmed first, what reads is not."""
+    """The same arguments; what changes something is confirmed first, what reads is not.
+
+    Which one the model takes is scripted: it may be the wrong one, and the customer sees which.
+    """
     talk = Driver(RULES)
     talk.turn(text, calling(wanting(tool, {"order_id": "A-1"})))
 
