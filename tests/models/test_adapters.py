@@ -8,7 +8,7 @@ import pytest
 from tests.models.adapters import ADAPTERS, Adapter, talking
 from tests.providers.script import Failure, Said, SaidCall, call
 from tests.unit.core.test_gates import BROKEN
-from turnstream.core.ports import DeciderRefused, DeciderUnavailable
+from turnstream.core.ports import DeciderRefused, DeciderUnavailable, ReplyUnusable
 
 BOTH = [
     pytest.param(adapter, stream, id=f"{adapter.name}{' streamed' if stream else ''}")
@@ -158,9 +158,24 @@ def test_passing_failure_can_be_tried_again(adapter: Adapter, stream: bool, kind
 
 
 @pytest.mark.parametrize(("adapter", "stream"), BOTH)
+@pytest.mark.parametrize("kind", ["compressed_page", "long_page"])
+def test_page_of_a_proxy_is_an_outage(adapter: Adapter, stream: bool, kind: Any) -> None:
+    """What cannot be read of an error page does not make it a reply: the provider is away.
+
+    Of a compressed one AWS's library says nothing but that it cannot be read.
+    """
+    with talking(adapter, Failure(kind), **streamed(adapter, stream)) as talk:
+        with pytest.raises(DeciderUnavailable) as raised:
+            talk.driver.turn("When do you open?")
+
+        unread = adapter.name == "bedrock" and kind == "compressed_page"
+        assert unread == isinstance(raised.value, DeciderRefused | ReplyUnusable)
+
+
+@pytest.mark.parametrize(("adapter", "stream"), BOTH)
 def test_silence_is_a_time_out(adapter: Adapter, stream: bool) -> None:
     """A provider that never answers is waited for as long as its section says."""
-    given = {**streamed(adapter, stream), "timeout_seconds": 0.3}
+    given = {**streamed(adapter, stream), "timeout_seconds": 1.0}
     with (
         talking(adapter, Failure("silent"), **given) as talk,
         pytest.raises(TimeoutError),

@@ -72,6 +72,8 @@ class Said:
 FailureKind = Literal[
     "rate_limit",
     "server_error",
+    "compressed_page",
+    "long_page",
     "unauthorised",
     "not_found",
     "top_p",
@@ -95,7 +97,8 @@ class Failure:
     """A reply that is none.
 
     `silent` never answers, `cut` breaks the connection in the middle, `bad_json` is broken JSON
-    with status 200, `not_json` a page with status 502. `stream_ends` stops a stream at an event
+    with status 200, `not_json` a page with status 502, `compressed_page` and `long_page` pages of a
+    proxy with status 503. `stream_ends` stops a stream at an event
     without a finish, `stream_error` says in a stream that something went wrong; whole replies are
     cut or a server error instead. `top_p_bare` says it in words alone, without code and parameter;
     `top_p_value` is a value out of range, which no retry without it may hide.

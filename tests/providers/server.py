@@ -10,6 +10,7 @@ to, the instructions and the tools included. Claude's API refuses signed thinkin
 all of it anew.
 """
 
+import gzip
 import json
 import re
 import threading
@@ -124,6 +125,11 @@ class ProviderServer(ABC):
                 return Reply(b'{"id": "1", "choices": [{', headers=headers)
             case "not_json":
                 return Reply(b"<html>Bad Gateway</html>", 502, {"content-type": "text/html"})
+            case "compressed_page":
+                headers = {"content-type": "text/html", "content-encoding": "gzip"}
+                return Reply(gzip.compress(b"<html>Unavailable</html>"), 503, headers)
+            case "long_page":
+                return Reply(b"<p>" * 500_000, 503, {"content-type": "text/html"})
             case "redirect":
                 return Reply(b"", 307, {"location": f"{self.url}/elsewhere"})
             case "stream_ends" | "stream_error" if self.streams(heard):

@@ -63,8 +63,8 @@ _MEANING: Final = {
 }
 _LONGEST: Final = max(map(len, _MEANING))
 _NO_WITH_REASONS: Final = re.compile(r"\W*(?:no|nope|non|nein|nee|nao)\s*[,.;:!\u2013\u2014-]")
-_ASKS: Final = frozenset("?\u00bf\u061f\uff1f")
-_PLAIN: Final = re.compile(r"\w(?:[\w\s.,;!'\"\u2019\u2013\u2014\u2026-]|[\U0001f44d\U0001f64f])*")
+_ASKS: Final = frozenset("?\u00bf\u061f\uff1f\u037e")
+_PLAIN: Final = re.compile(r"\w(?:[\w\s.,!'\"\u2019\u2013\u2014\u2026-]|[\U0001f44d\U0001f64f])*")
 """A yes is written in words and plain punctuation; two gestures only agree. What else there is, a
 thumb down or letters that are struck through, may turn it around."""
 

@@ -139,10 +139,10 @@ class CustomTransport:
             raise TimeoutError("no reply in time") from None
         except httpx.HTTPError as error:
             raise unavailable(f"the connection broke ({why_broken(error)})") from None
+        if response.status_code != httpx.codes.OK:
+            raise _failure(response, content or b"")
         if content is None:
             raise ReplyUnusable("a reply that is too long, or compressed")
-        if response.status_code != httpx.codes.OK:
-            raise _failure(response, content)
         try:
             if not self._settings.stream:
                 reply = _Reply.model_validate_json(content)

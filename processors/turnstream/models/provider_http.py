@@ -64,6 +64,14 @@ def provider_client(
     )
 
 
+_FRAMED: Final = ("content-length", "transfer-encoding")
+"""Headers that are about a body as it came."""
+
+
+def _without(response: httpx2.Response, *names: str) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in response.headers.items() if name not in names]
+
+
 class _Bounded(httpx2.AsyncBaseTransport):
     """Reads so many bytes of a reply and no more."""
 
@@ -80,11 +88,16 @@ class _Bounded(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise ReplyUnusable("a compressed reply, which was not asked for")
+            if response.is_success:
+                raise ReplyUnusable("a compressed reply, which was not asked for")
+            # Of an error the status and the headers say enough: they tell an outage from a refusal.
+            return httpx2.Response(
+                response.status_code, headers=_without(response, *_FRAMED, "content-encoding")
+            )
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport replies with asynchronous streams")
-        bounded = _BoundedStream(stream, self._max_bytes)
+        bounded = _BoundedStream(stream, self._max_bytes, cut=not response.is_success)
         if self._mended is None:
             return httpx2.Response(
                 response.status_code,
@@ -96,10 +109,11 @@ class _Bounded(httpx2.AsyncBaseTransport):
             body = b"".join([chunk async for chunk in bounded])
         finally:
             await bounded.aclose()
-        framed = ("content-length", "transfer-encoding")
-        headers = [(name, text) for name, text in response.headers.items() if name not in framed]
         return httpx2.Response(
-            response.status_code, headers=headers, content=self._mended(body), request=request
+            response.status_code,
+            headers=_without(response, *_FRAMED),
+            content=self._mended(body),
+            request=request,
         )
 
     async def aclose(self) -> None:
@@ -107,14 +121,18 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int, *, cut: bool) -> None:
+        """Read from a stream; what is too long is cut or, as a reply, not used."""
         self._inner = inner
         self._max_bytes = max_bytes
+        self._cut = cut
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._max_bytes
         async for chunk in self._inner:
             left -= len(chunk)
+            if left < 0 and self._cut:
+                return
             if left < 0:
                 raise ReplyUnusable(f"a reply of more than {self._max_bytes} bytes")
             yield chunk

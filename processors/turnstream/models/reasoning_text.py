@@ -15,10 +15,14 @@ from typing import Final
 
 _NAMES: Final = "think|thinking|thought|thoughts|reasoning|reflection"
 
-_MARK: Final = re.compile(rf"<\s*(/?)\s*(?:{_NAMES})(?:\s[^<>]*)?\s*>|\[(/?)THINK\]", re.IGNORECASE)
+_MARK: Final = re.compile(
+    rf"<\s{{0,8}}(/?)\s{{0,8}}(?:{_NAMES})(?:\s[^<>]*+)?>|\[(/?)THINK\]", re.IGNORECASE
+)
+"""No part of it can take what its neighbour takes, or a run of spaces would be tried in all its
+divisions: models do fall into such runs, and the process would stand still."""
 
 _CALL: Final = re.compile(
-    r"</?\s*(?:tool_calls?|function_calls?|invoke|tool_use)\b[^<>]*>|<function=|\[TOOL_CALLS\]"
+    r"</?\s{0,8}(?:tool_calls?|function_calls?|invoke|tool_use)\b[^<>]*+>|<function=|\[TOOL_CALLS\]"
     r"|<\|(?:python_tag|tool_calls?_\w+|tool_calls?)\|>",
     re.IGNORECASE,
 )

@@ -42,6 +42,7 @@ def test_a_no_may_have_reasons(reply: str) -> None:
         "I don't say yes", "never ok", "what happens if I say yes",
         "ok what is your return address", "yes but to another card", "refund only 1 of them",
         "Et si je change d'avis ?", "y cuanto cuesta?", "o que é isso?", "yes?", "¿sí", "ok？",
+        "oui\u037e", "ok;",
         "yes and no", "no, yes", "no problem", "no idea", "please", "", "...", "👍", "1 1",
         "yes, A-1001", "nooo", "okey-dokey", "yes \U0001f44e", "ja ja ja", "ok \u274c", "yes:(",
         "!yes", "y\u0336e\u0336s\u0336", "(yes)", "~yes~",

@@ -65,3 +65,20 @@ def test_call_in_text_is_seen(text: str) -> None:
 def test_plain_text_is_no_call(text: str) -> None:
     """Words alone are none."""
     assert not looks_like_a_call(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<" + " " * 1_000_000,
+        "<think" + " " * 1_000_000,
+        "< " * 500_000,
+        "<think " * 100_000,
+        "<tool_call" + " x" * 500_000,
+        "</" * 500_000,
+    ],
+)
+def test_long_runs_are_read_to_their_end(text: str) -> None:
+    """What a model falls into must not be tried in all its divisions: that would never end."""
+    assert text == outspoken(text).text
+    assert not looks_like_a_call(text)
