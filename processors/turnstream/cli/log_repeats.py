@@ -5,11 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from turnstream.roles.log_suppression import LogSuppression
+
 _WINDOW_SECONDS: Final = 30.0
 """Long enough for an outage to be a few lines, short enough to show that it goes on."""
-
-_KEPT: Final = 500
-"""Kinds of notices remembered: a library that puts a value into each text must not fill memory."""
 
 _LIBRARIES: Final = ("aiokafka", "faust", "mode", "kafka")
 
@@ -35,10 +34,9 @@ class Repeats(logging.Filter):
             clock: Seconds that never go back.
         """
         super().__init__()
-        self._window = window_seconds
-        self._clock = clock
-        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
-        """Notice to when it was let through, and how many have been left out since."""
+        self._lines: LogSuppression[tuple[str, int, str]] = LogSuppression(
+            window_seconds=window_seconds, clock=clock
+        )
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is written."""
@@ -51,16 +49,9 @@ class Repeats(logging.Filter):
             return True  # the handler says so, and the library goes on
 
     def _is_due(self, record: logging.LogRecord) -> bool:
-        kind = (record.name, record.levelno, _text(record))
-        now = self._clock()
-        since, left_out = self._seen.get(kind, (None, 0))
-        if since is not None and now - since < self._window:
-            self._seen[kind] = (since, left_out + 1)
+        left_out = self._lines.due((record.name, record.levelno, _text(record)))
+        if left_out is None:
             return False
-        self._seen.pop(kind, None)  # so that the order is that of the latest line
-        self._seen[kind] = (now, 0)
-        if len(self._seen) > _KEPT:
-            del self._seen[next(iter(self._seen))]
         if left_out:
             record.msg = f"{record.getMessage()} [and {left_out} more like it before]"
             record.args = ()

@@ -13,6 +13,7 @@ import structlog
 
 from turnstream.core.ports import DeciderRefused, DeciderUnavailable, ReplyUnusable
 from turnstream.plain_http import why_broken
+from turnstream.roles.log_suppression import LogSuppression
 
 log = structlog.get_logger(__name__)
 
@@ -58,13 +59,17 @@ def reason_of(failure: Failure) -> str:
             by = "" if cause is None else f", caused by {type(cause).__name__}"
             return f"the decider gave no `problem`{by}"
         case DeciderUnavailable(problem=problem):
-            shown = "".join(one if one.isprintable() else " " for one in str(problem))
-            return shown[:_REASON_CHARACTERS]
+            told = str(problem)[:_REASON_CHARACTERS]
+            return "".join(one if one.isprintable() else " " for one in told)
     return f"the connection broke ({why_broken(failure)})"
 
 
 class Notices:
-    """Tells the log of failures of one decider: of each kind, one line in a while."""
+    """Tells the log of failures of one decider: of each kind, one line in a while.
+
+    What is refused is told apart by its problem: a conversation that is too long for the model must
+    not keep a key that is not accepted out of the log.
+    """
 
     def __init__(
         self,
@@ -78,23 +83,20 @@ class Notices:
             window_seconds: how long no other line of a kind follows one.
             clock: a clock that never goes back, in seconds.
         """
-        self._window = window_seconds
-        self._clock = clock
-        self._told: dict[FailureKind, tuple[float, int]] = {}
-        """Kind to when it was last told of, and how many have not been told of since."""
+        self._lines: LogSuppression[tuple[FailureKind, str]] = LogSuppression(
+            window_seconds=window_seconds, clock=clock
+        )
 
     def failed(self, decider: str, failure: Failure, kind: FailureKind) -> None:
         """An attempt failed."""
-        now = self._clock()
-        since, untold = self._told.get(kind, (None, 0))
-        if since is not None and now - since < self._window:
-            self._told[kind] = (since, untold + 1)
+        refused = kind == "refused"
+        untold = self._lines.due((kind, reason_of(failure) if refused else ""))
+        if untold is None:
             return
-        self._told[kind] = (now, 0)
         said = {"decider": decider, "failure": kind, "problem": reason_of(failure)}
         if untold:
             said["untold_before"] = str(untold)
-        if kind == "refused":
+        if refused:
             log.error("decider refuses our requests", **said)
         else:
             log.warning("attempt at a proposal failed", **said)

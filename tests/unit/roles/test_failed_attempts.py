@@ -66,3 +66,13 @@ def test_one_line_of_a_kind_in_a_while() -> None:
         (one["log_level"], one["failure"], one["problem"], one.get("untold_before")) for one in logs
     ]
     assert {"gpt"} == {one["decider"] for one in logs}
+
+
+def test_a_refusal_does_not_hide_another() -> None:
+    """One customer's conversation is too long; that the key is not accepted concerns everybody."""
+    notices = Notices(window_seconds=60.0, clock=Clock(0.0))
+    with capture_logs() as logs:
+        for problem in ("too long", "too long", "no key"):
+            notices.failed("gpt", DeciderRefused(problem), "refused")
+
+    assert ["too long", "no key"] == [one["problem"] for one in logs]
