@@ -79,6 +79,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
+def without_framing(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Headers but for those about a body as it came, for one that has been read or left out."""
+    framing = ("content-length", "content-encoding", "transfer-encoding")
+    return [(name, text) for name, text in headers.items() if name.lower() not in framing]
+
+
 def why_broken(error: BaseException) -> str:
     """What broke a connection, in words of the system: no address, nothing of what was sent.
 

@@ -47,11 +47,10 @@ from pydantic_core import to_json
 
 from turnstream.config.connectors import CustomSettings
 from turnstream.core.ports import DeciderRefused, ReplyUnusable
-from turnstream.models.custom_stream import BrokenStream, OutOfForm, check_reading, put_together
+from turnstream.models.custom_stream import BrokenStream, OutOfForm, put_together, read_json
 from turnstream.models.refusals import PASSING, REDIRECTS, TAKES_NO_TOOLS, problem
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import (
-    NO_JSON,
     OUT_OF_FORM,
     Finish,
     KeptCall,
@@ -145,9 +144,7 @@ class CustomTransport:
             raise ReplyUnusable("a reply that is too long, or compressed")
         try:
             if not self._settings.stream:
-                reply = _Reply.model_validate_json(content)
-                check_reading(content)
-                return _read(reply)
+                return _read(_Reply.model_validate(read_json(content)))
             if not response.headers.get("content-type", "").startswith(_STREAM):
                 raise ReplyUnusable("a reply that is no stream")
             return _read(_Reply.model_validate(put_together(content)))
@@ -157,8 +154,6 @@ class CustomTransport:
             raise ReplyUnusable(f"{OUT_OF_FORM} ({error})") from None
         except ValidationError as error:
             raise out_of_form(error) from None
-        except ValueError:
-            raise ReplyUnusable(f"{OUT_OF_FORM} ({NO_JSON})") from None
 
     async def close(self) -> None:
         """Release connections."""

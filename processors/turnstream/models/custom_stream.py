@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json
 
-from turnstream.core.json_texts import strictly
+from turnstream.core.json_texts import written
+from turnstream.models.transport import NO_JSON
 
 _BOM: Final = b"\xef\xbb\xbf"
 """May stand before the first event (HTML, 9.2.5), and is no part of it."""
@@ -64,8 +65,8 @@ def put_together(content: bytes) -> dict[str, Any]:
 
     Raises:
         BrokenStream: it is not whole.
-        OutOfForm: an event stands behind the end, or something else is out of place.
-        ValueError: an event is no JSON, or of another form.
+        OutOfForm: an event is no JSON or stands behind the end, or something else is out of place.
+        ValidationError: an event is of another form.
     """
     text: str | None = None
     calls: dict[int, dict[str, Any]] = {}
@@ -86,8 +87,7 @@ def put_together(content: bytes) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> _Event:
-    said = from_json(data)
-    check_reading(data)
+    said = read_json(data)
     if not isinstance(said, dict):
         return _Event.model_validate(said)
     if said.get("error") is not None:
@@ -95,19 +95,23 @@ def _read(data: bytes) -> _Event:
     return (_Event if said.get("finish") is None else _End).model_validate(said)
 
 
-def check_reading(content: bytes) -> None:
-    """Refuse JSON that a reader could read in two ways: of two values of a name it takes one.
-
-    Args:
-        content: JSON that has been read.
+def read_json(content: bytes) -> JsonValue:
+    """JSON that says the same to every reader.
 
     Raises:
-        OutOfForm: a property is named twice, which may be that of calls, or a number is none.
+        OutOfForm: it is none, or it can be read in two ways: of two values of a name a reader takes
+            one, and the other may be a call.
     """
     try:
-        strictly(content.decode())
+        # Refuses halves of characters, which Python's own reader lets through.
+        value: JsonValue = from_json(content)
+    except ValueError:
+        raise OutOfForm(NO_JSON) from None
+    try:
+        written(content)
     except ValueError as error:
         raise OutOfForm(str(error)) from None
+    return value
 
 
 def _add(piece: _Piece, calls: dict[int, dict[str, Any]]) -> None:

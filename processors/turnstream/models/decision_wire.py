@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from turnstream.config.decisions import DecisionsSettings
+from turnstream.core.json_texts import written
 from turnstream.core.ports import DeciderRefused, ReplyUnusable
 from turnstream.models.secrets_of_models import key_of
 from turnstream.models.transport import unavailable
@@ -241,8 +242,10 @@ class DecisionsClient:
 def _read(content: bytes, question: Question, seconds: float) -> Answered:
     try:
         reply = _Reply.model_validate_json(content)
+        # Of two values of a name it has taken one; which of two choices was meant nobody knows.
+        written(content)
         answer = _Answer.model_validate(reply.answers.get(question.name))
-    except ValidationError:
+    except ValueError:
         raise ReplyUnusable("a reply that is not in the form of a decision") from None
     usage = _usage(reply.usage)
     return Answered(

@@ -13,6 +13,7 @@ import httpx2
 from turnstream.config.secrets import SecretRef
 from turnstream.core.ports import ReplyUnusable
 from turnstream.models.secrets_of_models import key_of
+from turnstream.plain_http import without_framing
 
 NO_KEY: Final = "none"
 """Stands for the key where SDKs want one at their construction; it never goes out."""
@@ -64,14 +65,6 @@ def provider_client(
     )
 
 
-_FRAMED: Final = ("content-length", "transfer-encoding")
-"""Headers that are about a body as it came."""
-
-
-def _without(response: httpx2.Response, *names: str) -> list[tuple[str, str]]:
-    return [(name, text) for name, text in response.headers.items() if name not in names]
-
-
 class _Bounded(httpx2.AsyncBaseTransport):
     """Reads so many bytes of a reply and no more."""
 
@@ -91,9 +84,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
             if response.is_success:
                 raise ReplyUnusable("a compressed reply, which was not asked for")
             # Of an error the status and the headers say enough: they tell an outage from a refusal.
-            return httpx2.Response(
-                response.status_code, headers=_without(response, *_FRAMED, "content-encoding")
-            )
+            return httpx2.Response(response.status_code, headers=without_framing(response.headers))
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport replies with asynchronous streams")
@@ -111,7 +102,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
             await bounded.aclose()
         return httpx2.Response(
             response.status_code,
-            headers=_without(response, *_FRAMED),
+            headers=without_framing(response.headers),
             content=self._mended(body),
             request=request,
         )

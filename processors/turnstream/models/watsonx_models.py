@@ -21,7 +21,7 @@ from pydantic_core import to_json
 
 from turnstream.config.connectors import WatsonxSettings
 from turnstream.core.errors import DefinitionError
-from turnstream.core.ports import DeciderRefused
+from turnstream.core.ports import DeciderRefused, ReplyUnusable
 from turnstream.models.refusals import (
     PASSING,
     REDIRECTS,
@@ -43,7 +43,7 @@ from turnstream.models.transport import (
 )
 from turnstream.models.watsonx_replies import read_reply
 from turnstream.models.watsonx_stream import put_together
-from turnstream.plain_http import retry_after, why_broken
+from turnstream.plain_http import retry_after, why_broken, without_framing
 
 # Its library writes what a provider replied into the log, which may repeat the conversation.
 for _name in ("ibm_watsonx_ai", "ibm_watsonx_ai.wml_client_error"):
@@ -112,6 +112,8 @@ class WatsonxTransport:
             raise TimeoutError("no reply in time") from None
         except (ApiRequestFailure, StreamRefused) as error:
             raise _failure(error.response) from None
+        except ReplyUnusable:
+            raise
         except httpx.HTTPError as error:
             raise unavailable(f"the connection broke ({why_broken(error)})") from None
         except WMLClientError as error:
@@ -217,16 +219,22 @@ class Bounded(httpx.BaseTransport):
         """Send a request."""
         request.headers["accept-encoding"] = "identity"
         response = self._inner.handle_request(request)
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
+        if response.headers.get("content-encoding", "identity").lower() == "identity":
+            stream = cast("httpx.SyncByteStream", response.stream)
+            bounded = httpx.Response(
+                response.status_code,
+                headers=response.headers,
+                stream=_BoundedStream(stream, self._max_bytes, cut=not response.is_success),
+                extensions=response.extensions,
+            )
+        else:
             response.close()
-            raise httpx.ReadError("a compressed reply, which was not asked for", request=request)
-        stream = cast("httpx.SyncByteStream", response.stream)
-        bounded = httpx.Response(
-            response.status_code,
-            headers=response.headers,
-            stream=_BoundedStream(stream, self._max_bytes, request),
-            extensions=response.extensions,
-        )
+            if response.is_success:
+                raise ReplyUnusable("a compressed reply, which was not asked for")
+            # Of an error the status and the headers say enough: they tell an outage from a refusal.
+            bounded = httpx.Response(
+                response.status_code, headers=without_framing(response.headers)
+            )
         if request.url.path.endswith(_STREAM_PATH) and bounded.status_code != httpx.codes.OK:
             bounded.read()
             raise StreamRefused(bounded)
@@ -238,18 +246,20 @@ class Bounded(httpx.BaseTransport):
 
 
 class _BoundedStream(httpx.SyncByteStream):
-    def __init__(self, inner: httpx.SyncByteStream, max_bytes: int, request: httpx.Request) -> None:
+    def __init__(self, inner: httpx.SyncByteStream, max_bytes: int, *, cut: bool) -> None:
+        """Read from a stream; what is too long is cut or, as a reply, not used."""
         self._inner = inner
         self._max_bytes = max_bytes
-        self._request = request
+        self._cut = cut
 
     def __iter__(self) -> Iterator[bytes]:
         left = self._max_bytes
         for chunk in self._inner:
             left -= len(chunk)
+            if left < 0 and self._cut:
+                return
             if left < 0:
-                message = f"a reply of more than {self._max_bytes} bytes"
-                raise httpx.ReadError(message, request=self._request)
+                raise ReplyUnusable(f"a reply of more than {self._max_bytes} bytes")
             yield chunk
 
     def close(self) -> None:

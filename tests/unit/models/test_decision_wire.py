@@ -155,6 +155,9 @@ MALFORMED: Final[dict[str, Reply]] = {
     "an empty choice": body(choice=""),
     "a long choice": body(choice="x" * 201),
     "a choice that is no text": body(choice=["tool"]),
+    "two choices": httpx.Response(
+        200, content=orjson.dumps(body()).replace(b'"choice":"', b'"choice":"ask","choice":"', 1)
+    ),
     "an answer of another type": body(type="score"),
     "a confidence above 1": body(confidence=1.2),
     "a negative confidence": body(confidence=-0.1),
