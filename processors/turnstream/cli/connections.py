@@ -26,14 +26,18 @@ def unreachable(check: str, urls: Mapping[str, str], *, remedy: str) -> list[Fin
         remedy: of the findings.
     """
     behind: dict[tuple[str, str, int], list[str]] = {}
+    nowhere: list[Finding] = []
     for name, url in urls.items():
         parts = urlsplit(url)
         scheme = parts.scheme.lower()
-        behind.setdefault((scheme, parts.hostname or "", parts.port or _PORTS[scheme]), []).append(
-            name
-        )
+        try:
+            place = (scheme, parts.hostname or "", parts.port or _PORTS[scheme])
+        except ValueError:
+            nowhere.append(warn(check, f"{name}: the port of its URL is none", remedy))
+            continue
+        behind.setdefault(place, []).append(name)
     problems = asyncio.run(_problems([*behind])) if behind else []
-    return [
+    return nowhere + [
         warn(
             check,
             f"{host}:{port} cannot be connected to from here ({problem}): {', '.join(names)}",
@@ -64,5 +68,7 @@ async def _problem(host: str, port: int, context: ssl.SSLContext | None) -> str 
         return f"no answer within {_CONNECT_SECONDS:g} s"
     except OSError as error:
         return why_broken(error)
+    except UnicodeError:
+        return "the host has no name that can be looked up"
     writer.close()
     return None

@@ -78,19 +78,19 @@ def _variable(catalog: "Catalog", tool: "Tool") -> str | None:
 def examine_secrets(settings: "Settings", catalog: "Catalog | None") -> Iterator[Finding]:
     """Resolve every reference; of what it leads to, nothing is shown."""
     from turnstream.config import SecretUnavailable
-    from turnstream.roles.secret_references import OF_EXECUTE, references
+    from turnstream.roles.secret_references import references
 
     count = 0
     faults: list[Finding] = []
-    for where, secret in references(settings, catalog):
+    for one in references(settings, catalog):
         count += 1
         try:
-            secret.resolve()
+            one.secret.resolve()
         except SecretUnavailable as error:
             remedy = "set it where the roles run that need it"
-            if where.startswith(OF_EXECUTE):
+            if one.of_execute_alone:
                 remedy = "set it where `turnstream run execute` runs; no other role needs it"
-            faults.append(fail("secrets", f"{where}: {error}", remedy))
+            faults.append(fail("secrets", f"{one.where}: {error}", remedy))
     yield from faults
     if not faults:
         yield ok("secrets", f"{count} references, all lead to a value" if count else "none named")

@@ -15,7 +15,7 @@ from turnstream.config.loading import (
     load_settings,
     near_variables,
 )
-from turnstream.config.secrets import SecretRef, SecretUnavailable, is_reference
+from turnstream.config.secrets import SecretRef, SecretUnavailable
 from turnstream.config.sections import (
     LOGICAL_TOPICS,
     AskingSettings,
@@ -62,7 +62,6 @@ __all__ = [
     "StreamOptions",
     "TopicSettings",
     "TurnsSettings",
-    "is_reference",
     "load_settings",
     "near_variables",
 ]

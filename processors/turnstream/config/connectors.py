@@ -7,8 +7,9 @@ it does not take is its own error, reported as such.
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, StrictBool, model_validator
+from pydantic import AfterValidator, Field, JsonValue, StrictBool, field_validator, model_validator
 
 from turnstream.config.model_options import (
     AnthropicOptions,
@@ -20,10 +21,26 @@ from turnstream.config.model_options import (
     ResponsesOptions,
     WatsonxOptions,
 )
-from turnstream.config.secrets import SecretRef
+from turnstream.config.secrets import SecretRef, check_no_references
 from turnstream.config.section import Section
 
-BaseUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
+
+def _connectable(url: str) -> str:
+    """Refuse what clients fail on at each request: a port or the name of a host that is none."""
+    try:
+        parts = urlsplit(url)
+        named = (parts.hostname or "").encode("idna").decode("idna")
+        sound = bool(named) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ValueError("expected http or https, the name of a host, and a port if it needs one")
+    return url
+
+
+BaseUrl = Annotated[
+    str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"), AfterValidator(_connectable)
+]
 """Scheme, host and path: no credentials, no query."""
 
 
@@ -272,7 +289,12 @@ class CustomSettings(HttpModelSettings):
     stream: StrictBool = False
     """As of `openai_chat`; the form of a stream is described there, too."""
     settings: dict[str, JsonValue] = Field(default={})
-    """Sent as they are."""
+    """Sent as they are, so a reference to a secret is refused there."""
+
+    @field_validator("settings")
+    @classmethod
+    def _no_references(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        return check_no_references(given)
 
 
 ConnectorSettings = (

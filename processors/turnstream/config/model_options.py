@@ -4,11 +4,11 @@ Values go to the provider as they are. What it is known to refuse beside somethi
 would silently win over another key of the section, is refused when the configuration is read.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from turnstream.config.secrets import check_no_references
 from turnstream.config.section import Section
 
 Word = Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
@@ -17,11 +17,12 @@ Word = Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
 Stops = Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
 
 
-def _check_further_keys(name: str, given: Mapping[str, object], taken: frozenset[str]) -> None:
-    """Refuse what would silently win over a key that the section has."""
+def _check_further_keys(name: str, given: dict[str, JsonValue], taken: frozenset[str]) -> None:
+    """Refuse what would silently win over a key that the section has, or go out unresolved."""
     found = sorted(taken & given.keys())
     if found:
         raise ValueError(f"{name}: {', '.join(found)} cannot be set there")
+    check_no_references(given, name)
 
 
 class ChatOptions(Section):

@@ -2,10 +2,11 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, JsonValue
 from pydantic_core import CoreSchema, core_schema
 
 _REFERENCE: Final = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:[^\x00-\x1f]+)", re.ASCII)
@@ -87,3 +88,37 @@ class SecretRef:
 def is_reference(text: str) -> bool:
     """Whether a text has the form of a reference: ``env:NAME`` or ``file:PATH``."""
     return _REFERENCE.fullmatch(text) is not None
+
+
+def references_in(value: JsonValue, path: str) -> Iterator[tuple[str, SecretRef]]:
+    """Every text inside a JSON value that has the form of a reference, with its path.
+
+    Args:
+        value: the value.
+        path: its own, which the others begin with.
+    """
+    match value:
+        case str():
+            if is_reference(value):
+                yield path, SecretRef(value)
+        case dict():
+            for name, inner in value.items():
+                yield from references_in(inner, f"{path}.{name}" if path else name)
+        case list():
+            for index, inner in enumerate(value):
+                yield from references_in(inner, f"{path}.{index}")
+
+
+def check_no_references(given: dict[str, JsonValue], path: str = "") -> dict[str, JsonValue]:
+    """Refuse references where values are sent as they are: the text would go out, not the secret.
+
+    Raises:
+        ValueError: there are some.
+    """
+    found = [where for where, _ in references_in(given, path)]
+    if found:
+        raise ValueError(
+            f"{', '.join(found)}: a reference is sent as it is from here; secrets have keys of "
+            "their own"
+        )
+    return given

@@ -238,7 +238,9 @@ class PythonSettings(Section):
     target: str = Field(pattern=_TARGET)
     """``package.module:factory``; called once, with the catalog first, then the options."""
     options: dict[str, JsonValue] = Field(default={})
-    """Keyword arguments of the factory."""
+    """Keyword arguments of the factory, as they are. A text in the form of a reference is one: no
+    role that uses the section starts while it leads nowhere, and the factory resolves it at each
+    use (`turnstream.config.SecretRef`)."""
 
 
 class EmbeddedClassifierSettings(Section):

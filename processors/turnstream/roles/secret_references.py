@@ -6,8 +6,7 @@ goes on.
 """
 
 from collections.abc import Iterator, Mapping
-
-from pydantic import JsonValue
+from typing import Final, NamedTuple
 
 from turnstream.config import (
     DecisionsSettings,
@@ -15,15 +14,29 @@ from turnstream.config import (
     SecretRef,
     SecretUnavailable,
     Settings,
-    is_reference,
 )
+from turnstream.config.secrets import references_in
 from turnstream.core.definitions import Catalog
 from turnstream.stream.topic_definitions import RoleName
 
-_OF_ALL = ("kafka.", "registry.")
+_OF_ALL: Final = frozenset({"kafka", "registry"})
 
-OF_EXECUTE = ("tools.", "servers.", "queues.")
-"""Places of references that `execute` reads and no other role."""
+_OF_EXECUTE: Final = frozenset({"tools", "servers", "queues"})
+
+
+class Reference(NamedTuple):
+    """A secret that is referred to."""
+
+    part: str
+    """Of the deployment, which one role reads and another does not: `kafka`, `tools`, a decider."""
+    where: str
+    """Path of the reference, for messages."""
+    secret: SecretRef
+
+    @property
+    def of_execute_alone(self) -> bool:
+        """Whether no other role reads it."""
+        return self.part in _OF_EXECUTE
 
 
 def check_secrets(role: RoleName, *, settings: Settings, catalog: Catalog) -> None:
@@ -34,37 +47,35 @@ def check_secrets(role: RoleName, *, settings: Settings, catalog: Catalog) -> No
     """
     needed = _needed(role, settings, catalog)
     faults = []
-    for where, reference in references(settings, catalog):
-        if not where.startswith(needed):
+    for one in references(settings, catalog):
+        if one.part not in needed:
             continue
         try:
-            reference.resolve()
+            one.secret.resolve()
         except SecretUnavailable as error:
-            faults.append(f"{where}: {error}")
+            faults.append(f"{one.where}: {error}")
     if faults:
         raise SecretUnavailable("\n".join(faults))
 
 
-def references(settings: Settings, catalog: Catalog | None) -> Iterator[tuple[str, SecretRef]]:
-    """Every reference with the place that names it."""
+def references(settings: Settings, catalog: Catalog | None) -> Iterator[Reference]:
+    """Every reference there is; of a catalog that cannot be read, none."""
     if settings.kafka.sasl_password is not None:
-        yield "kafka.sasl_password", settings.kafka.sasl_password
+        yield Reference("kafka", "kafka.sasl_password", settings.kafka.sasl_password)
     if settings.registry is not None and settings.registry.auth is not None:
-        yield "registry.auth", settings.registry.auth
+        yield Reference("registry", "registry.auth", settings.registry.auth)
     deciders = [(f"deciders.{name}", one) for name, one in settings.deciders.items()]
     classifiers = [(f"classifiers.{name}", one) for name, one in settings.classifiers.items()]
-    for where, options in (*deciders, *classifiers):
+    for part, options in (*deciders, *classifiers):
         if isinstance(options, PythonSettings):
-            for path, text in _texts(options.options, f"{where}.options"):
-                if is_reference(text):
-                    yield path, SecretRef(text)
+            for path, secret in references_in(options.options, f"{part}.options"):
+                yield Reference(part, path, secret)
         for key, secret in options:
             if isinstance(secret, SecretRef):
-                yield f"{where}.{key}", secret
+                yield Reference(part, f"{part}.{key}", secret)
     for where, values in _values(catalog) if catalog is not None else ():
-        for key, value in values.items():
-            if is_reference(value):
-                yield f"{where}.{key}", SecretRef(value)
+        for path, secret in references_in({**values}, where):
+            yield Reference(where.partition(".")[0], path, secret)
 
 
 def deciders_of(role: RoleName, *, settings: Settings, catalog: Catalog) -> frozenset[str]:
@@ -87,20 +98,18 @@ def deciders_of(role: RoleName, *, settings: Settings, catalog: Catalog) -> froz
     return frozenset(found)
 
 
-def _needed(role: RoleName, settings: Settings, catalog: Catalog) -> tuple[str, ...]:
-    """What the places begin with whose references a role reads."""
-    own: tuple[str, ...] = ()
+def _needed(role: RoleName, settings: Settings, catalog: Catalog) -> frozenset[str]:
+    """The parts whose references a role reads."""
     match role:
         case "decide" | "shadow":
-            names = deciders_of(role, settings=settings, catalog=catalog)
-            own = tuple(f"deciders.{name}." for name in names)
+            asked = deciders_of(role, settings=settings, catalog=catalog)
+            return _OF_ALL | {f"deciders.{name}" for name in asked}
         case "classify":
-            own = (f"classifiers.{settings.classify.classifier}.",)
+            return _OF_ALL | {f"classifiers.{settings.classify.classifier}"}
         case "execute":
-            own = OF_EXECUTE
+            return _OF_ALL | _OF_EXECUTE
         case "answer":
-            pass
-    return (*_OF_ALL, *own)
+            return _OF_ALL
 
 
 def _values(catalog: Catalog) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -116,16 +125,3 @@ def _values(catalog: Catalog) -> Iterator[tuple[str, Mapping[str, str]]]:
     for name, queue in catalog.queues.items():
         if queue.agent is not None:
             yield f"queues.{name}.agent.headers", queue.agent.headers
-
-
-def _texts(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
-    """Every text inside a JSON value, with its path."""
-    match value:
-        case str():
-            yield path, value
-        case dict():
-            for name, inner in value.items():
-                yield from _texts(inner, f"{path}.{name}")
-        case list():
-            for index, inner in enumerate(value):
-                yield from _texts(inner, f"{path}.{index}")

@@ -104,6 +104,9 @@ def test_native_tools_is_a_boolean(kind: str, value: object) -> None:
         *(("vllm", {"extra_body": {key: 2}}, f"{key} cannot be set there") for key in CHAT),
         ("openai_compatible", {"extra_body": {"n": 2, "store": True}}, "n, store cannot"),
         *(("bedrock", {"additional": {key: 2}}, f"{key} cannot be set there") for key in CONVERSE),
+        ("custom", {"auth": {"tokens": ["env:MY_TOKEN"]}}, "auth.tokens.0: a reference is sent"),
+        ("vllm", {"extra_body": {"a": {"b": "file:key"}}}, "extra_body.a.b: a reference is sent"),
+        ("bedrock", {"additional": {"key": "env:KEY"}}, "additional.key: a reference is sent"),
     ],
 )
 def test_parameter_without_an_equivalent_is_an_error(
@@ -127,6 +130,11 @@ def test_parameter_without_an_equivalent_is_an_error(
         ("watsonx", {"space_id": "s"}, "project_id or space_id"),
         ("openai_chat", {"api_key": "sk-1234567890"}, "reference"),
         ("openai_chat", {"base_url": "http://me:pw@host/v1"}, "base_url"),
+        *(
+            ("vllm", {"base_url": f"http://{place}/v1"}, "the name of a host")
+            for place in ("model:80a", "model:99999", "model:0", ":80", "model..internal", "[::1")
+        ),
+        ("vllm", {"base_url": f"http://{'x' * 64}.internal/v1"}, "the name of a host"),
         ("openai_responses", {"stream": True}, "stream"),
         (
             "anthropic",
@@ -313,3 +321,13 @@ def test_parameters_of_native_tools_need_some(kind: str, given: dict[str, Any], 
         made(None)
     made(True)
     made(None, name="a shadow's, which decides for all agents")
+
+
+@pytest.mark.parametrize(
+    "place", ["model", "model:8000", "[::1]:80", "10.0.0.1", "m\u00fcnchen.de"]
+)
+def test_place_of_a_server(place: str) -> None:
+    """A name, as people write it, or an address."""
+    url = f"http://{place}/v1"
+
+    assert url == section("vllm", base_url=url).base_url

@@ -28,6 +28,7 @@ SECTIONS: dict[str, Any] = {
         },
         "writer": {**MODEL, "api_key": "env:NO_WRITER_KEY"},
         "live2": {**MODEL, "api_key": "env:NO_ONE_NEEDS_THIS"},
+        "live.old": {**MODEL, "api_key": "env:NOR_THIS"},
         "next": {**MODEL, "api_key": "env:NO_SHADOW_KEY"},
     },
     "shadow": {"decider": "next"},
