@@ -340,13 +340,16 @@ async def test_what_one_role_gave_up_is_given_to_no_other_again(
         await until(passed_over, decide.text)
         await on.send(turn(held, "And when do you close?", turn_id="t-2"))
 
-        async def decided_again() -> bool:
-            return len(await actions_of(on, held)) == 2
+        async def answered_again() -> bool:
+            ended: list[Answer | Label] = [*await on.events(Answer), *await on.events(Label)]
+            # The turn that comes last: what a role sent twice would be there before its end.
+            return sum(one.conversation_id == held for one in ended) == 4
 
-        await until(decided_again, decide.text)
+        await until(answered_again, answer.text)
 
         assert [] == await on.events(Outcome)
         assert 1 == len(await actions_of(on, lost))
+        assert 2 == len(await actions_of(on, held))
         assert before + 1 == len(await on.read("conversation.outbound"))
         assert [1, 1, 2] == [
             sum(one.conversation_id == key for one in await on.events(Label))
